@@ -53,12 +53,12 @@ def densify(ring: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a closed ring of unit vectors (v, 3) with so many corners that no edge is longer than :data:`STEP`."""
     begin, end = ring[:-1], ring[1:]
     angle = 2 * np.arcsin(np.clip(np.linalg.norm(end - begin, axis=1) / 2, 0, 1))
-    pieces = [begin[:0]]
-    for a, b, wide in zip(begin, end, angle, strict=True):
-        share = np.linspace(0.0, 1.0, max(int(np.ceil(np.degrees(wide) / STEP - 1e-9)), 1), endpoint=False)[:, None]
-        pieces.append(a * np.sinc((1 - share) * wide / np.pi) * (1 - share) + b * np.sinc(share * wide / np.pi) * share)
-        pieces[-1] /= np.linalg.norm(pieces[-1], axis=1, keepdims=True)
-    return np.concatenate([*pieces, ring[-1:]])
+    pieces = np.maximum(np.ceil(np.degrees(angle) / STEP - 1e-9), 1).astype(np.int64)
+    edge = np.repeat(np.arange(len(begin)), pieces)
+    share = ((np.arange(len(edge)) - (np.cumsum(pieces) - pieces)[edge]) * (1 / pieces)[edge])[:, None]
+    a, b, wide = begin[edge], end[edge], angle[edge, None]
+    between = a * np.sinc((1 - share) * wide / np.pi) * (1 - share) + b * np.sinc(share * wide / np.pi) * share
+    return np.concatenate([between / np.linalg.norm(between, axis=1, keepdims=True), ring[-1:]])
 
 
 def unroll(ring: NDArray[np.float64]) -> list[NDArray[np.float64]]:

@@ -24,6 +24,12 @@ def many_trees() -> Iterator[None]:
         gc.enable()
 
 
+def statements_in(node: ast.AST) -> list[ast.AST]:
+    """Return the statements, handlers and cases right below a node: what imports and defines is no expression."""
+    kinds = ast.stmt, ast.excepthandler, ast.match_case
+    return [one for one in ast.iter_child_nodes(node) if isinstance(one, kinds)]
+
+
 @cache
 def trees(folder: Path) -> dict[Path, ast.Module]:
     """Return the modules in a folder and below it, in the order of their paths."""

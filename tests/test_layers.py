@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import many_trees, trees
+from tests.sources import many_trees, statements_in, trees
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
@@ -61,7 +61,7 @@ def imports(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found.append(node)
         elif not is_guard(node):
-            waiting += ast.iter_child_nodes(node)
+            waiting += statements_in(node)
     return found
 
 
@@ -81,7 +81,7 @@ def imported(tree, *, everywhere):
             isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
             or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
         ):
-            waiting += ast.iter_child_nodes(node)
+            waiting += statements_in(node)
     return names
 
 

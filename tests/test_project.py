@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.conftest import check_reasons
-from tests.sources import many_trees, trees
+from tests.sources import many_trees, statements_in, trees
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -212,15 +212,13 @@ def untyped(tree):
     found, waiting = [], list(tree.body)
     while waiting:
         node = waiting.pop()
-        if not isinstance(node, (ast.stmt, ast.match_case, ast.excepthandler)):
-            continue
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if any(ast.unparse(mark).startswith(KERNELS) for mark in node.decorator_list):
                 continue
             asked = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             if node.returns is None or any(one.annotation is None and one.arg not in ("self", "cls") for one in asked):
                 found.append(node.name)
-        waiting += ast.iter_child_nodes(node)
+        waiting += statements_in(node)
     return found
 
 

@@ -134,10 +134,10 @@ def test_lines_inside_a_quote_that_another_line_opened_do_not_vanish(write):
 
 
 def test_quoted_values_may_hold_line_ends_when_asked(write):
-    rows = [f'{i},"line\n{i}\r\nend",x' for i in range(100_000)]
+    rows = [f'{i},"line\n{i}\r\nend",x' for i in range(50_000)]
     path = write("a,b,c\n" + "\n".join(rows) + "\n")
     found, counts = fields(path, ("a", "b"), multiline=True)
-    assert [row["a"] for row in found] == [str(i) for i in range(100_000)]
+    assert [row["a"] for row in found] == [str(i) for i in range(50_000)]
     assert found[7]["b"].split() == ["line", "7", "end"]
     assert counts.read == 0
     with pytest.raises(BadInput, match="--multiline"):
@@ -153,7 +153,7 @@ def test_a_broken_archive_is_named(write):
 
 
 def test_blocks_join_without_a_seam(write):
-    lines = [f"{i},{'x' * (i % 97)}" for i in range(200_000)]
+    lines = [f"{i},{'x' * (i % 97)}" for i in range(60_000)]
     rows, counts = fields(write("i,x\n" + "\n".join(lines)), ("i",))
-    assert [row["i"] for row in rows] == [str(i) for i in range(200_000)]
+    assert [row["i"] for row in rows] == [str(i) for i in range(60_000)]
     assert counts.read == 0

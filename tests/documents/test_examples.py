@@ -135,7 +135,7 @@ def runs(page):
 
 
 def needs_spark(page):
-    commands = r"spark|pipelines\.(?!rebuild|cycle)|dtoss (patterns(?! --live)|sql)"
+    commands = r"spark|pipelines\.(?!rebuild|cycle)|dtoss sql"
     return any(re.search(commands, one.code) for one in runs(page))
 
 

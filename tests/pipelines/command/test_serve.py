@@ -110,6 +110,7 @@ def test_a_server_answers_until_it_is_told_to_end(own_store):
         ]
 
 
+@pytest.mark.deep("test_processes.py kills a worker among others; test_nobody_keeps_what_is_served_no_more, one alone")
 def test_a_killed_worker_loses_only_what_it_had_in_hand(own_store):
     """Another serves what is current by then, not what the parent has opened; the others go on."""
     with serving(own_store, "--workers", 2) as server:

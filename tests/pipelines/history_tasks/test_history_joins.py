@@ -125,7 +125,10 @@ def around(asking, before, after):
     return [t - timedelta(seconds=before) for t in times], [t + timedelta(seconds=after) for t in times]
 
 
-@pytest.mark.parametrize("which", ["history", "by_time"])
+BY_TIME = pytest.mark.deep("tests/dtoss/history/test_answers.py asks every layout, without Spark")
+
+
+@pytest.mark.parametrize("which", ["history", pytest.param("by_time", marks=BY_TIME)])
 def test_range_joins(spark, request, which, batches, asking):
     """Before and after a moment; between two columns; a radius for each; an end that is open; types of the columns."""
     schema, tables = batches

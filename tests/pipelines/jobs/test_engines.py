@@ -83,7 +83,17 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+IN_TIERS = {"parquet": "parquet, text ids", "text, text ids": "text"}
+"""Kinds in the deep tier, and from which of those in both each differs by one thing."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.deep(f"other ids than {IN_TIERS[kind]}") if kind in IN_TIERS else ())
+        for kind in KINDS
+    ],
+)
 def test_both_engines_commit_the_same_bytes(spark, tmp_path, kind):
     """A rebuild, a cycle of updates with deletions, one that renews all, and what each has set aside."""
     write, ends, text, said = KINDS[kind]

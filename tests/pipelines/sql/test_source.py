@@ -50,8 +50,12 @@ def rows(frame):
         pytest.param(50, 1, {}, marks=pytest.mark.deep("one partition; others have more of all")),
         (200, 7, {"texts": True}),
         (60, 2, {"plane": True}),
-        (300, 64, {}),
-        (1, 1, {"texts": True}),
+        *(
+            pytest.param(
+                *one, {"texts": True}, marks=pytest.mark.deep("other counts; test_partitions_are_read_in_groups")
+            )
+            for one in ((300, 64), (1, 1))
+        ),
     ],
 )
 def test_every_object_once_with_all_it_has(known, tmp_path, n, partitions, how):
@@ -102,7 +106,10 @@ def test_views_and_tables_in_sql(known, tmp_path):
     assert rows(loaded(known, f"file://{store}", columns="id")) == ids
 
 
-@pytest.mark.parametrize("plane", [True, False])
+PLANE = pytest.mark.deep("boxes in the plane are read in test_filters.py, without Spark")
+
+
+@pytest.mark.parametrize("plane", [pytest.param(True, marks=PLANE), False])
 def test_a_condition_and_a_box_choose_objects(known, tmp_path, plane):
     """As they do in questions; the condition may name positions; across the antimeridian, and with nothing found."""
     index, store = store_of(tmp_path / "store", 150, 7, plane=plane)
