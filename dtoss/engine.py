@@ -114,6 +114,32 @@ class Engine:
             return answer(self.opened, queries, radius, k, threads, places=places, ordered=ordered)
         return self.filters.get(where).answer(queries, radius, k, threads, places=places, ordered=ordered)
 
+    def find(
+        self,
+        places: NDArray[np.float64],
+        radius: NDArray[np.float64] | None,
+        k: int,
+        where: str | None,
+        having: str | None,
+        columns: Sequence[str],
+        threads: int,
+        ordered: bool = True,
+    ) -> Hits:
+        """Return the k nearest hits of legal places, all where k is 0, within a radius; anywhere where it is None."""
+        queries = query_vectors(places, self.space, threads)
+        if radius is None:
+            radius = np.full(len(queries), np.inf)
+        # ids that are numbers come with the hits; all else is found by where an object is
+        needed = bool(columns) or having is not None
+        raw = self.answer(queries, radius, k, where, threads, places=needed, ordered=ordered)
+        return self.hits(raw, columns, having)
+
+    def count(
+        self, places: NDArray[np.float64], radius: NDArray[np.float64], where: str | None, threads: int
+    ) -> NDArray[np.int64]:
+        """Return how many objects lie within a radius of each legal place, int64 (m,)."""
+        return self.answer(query_vectors(places, self.space, threads), radius, -1, where, threads).count
+
     def boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
         """Return the shapes of boxes."""
         from dtoss.queries.covered import boxes_of

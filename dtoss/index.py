@@ -13,9 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.hits import Hits
 from dtoss.kinds.all_kinds import kind_of
-from dtoss.kinds.kind import A, Kind
-from dtoss.kinds.nearest_to import REVERSE_NEAREST
-from dtoss.kinds.searches import COUNT, KNN, RANGE
+from dtoss.kinds.nearest_to import nearest_to
 from dtoss.names import position_names
 
 if TYPE_CHECKING:
@@ -178,8 +176,10 @@ class Index:
             hits = self._one.nearest(positions, k, max_distance)
             if hits is not None:
                 return hits
-        given = {"k": k, "max_distance": max_distance}
-        return self._ask(KNN, positions, given, where, having, columns, crs, threads)
+        k, threads = whole_number("k", k, 1), whole_number("threads", threads, 1)
+        places = self.engine.places(positions, crs)
+        radius = None if max_distance is None else distances("max_distance", max_distance, len(places))
+        return self.engine.find(places, radius, k, where, having, columns, threads)
 
     def range(
         self,
@@ -223,7 +223,10 @@ class Index:
             hits = self._one.within(positions, radius, ordered)
             if hits is not None:
                 return hits
-        return self._ask(RANGE, positions, {"radius": radius}, where, having, columns, crs, threads, ordered)
+        threads = whole_number("threads", threads, 1)
+        places = self.engine.places(positions, crs)
+        radii = distances("radius", radius, len(places))
+        return self.engine.find(places, radii, 0, where, having, columns, threads, ordered)
 
     def range_batches(
         self,
@@ -293,7 +296,9 @@ class Index:
             count = self._one.count(positions, radius)
             if count is not None:
                 return count
-        return self._ask(COUNT, positions, {"radius": radius}, where, None, (), crs, threads)
+        threads = whole_number("threads", threads, 1)
+        places = self.engine.places(positions, crs)
+        return self.engine.count(places, distances("radius", radius, len(places)), where, threads)
 
     def box(
         self,
@@ -462,7 +467,7 @@ class Index:
         ValueError
             If a position is not legal, or the CRS is another one.
         """
-        return self._ask(REVERSE_NEAREST, positions, {}, crs=crs)
+        return nearest_to(self.engine, self.engine.places(positions, crs))
 
     def ask(
         self,
@@ -501,27 +506,13 @@ class Index:
         >>> index.ask("count", [[0.1, 0.0], [5.0, 5.0]], radius=20_000.0).tolist()
         [1, 0]
         """
-        return self._ask(kind_of(kind), positions, parameters, where, having, columns, crs, threads)
-
-    def _ask(
-        self,
-        kind: Kind[A],
-        positions: Places,
-        given: dict[str, Any],
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        crs: str | None = None,
-        threads: int = 1,
-        ordered: bool = True,
-    ) -> A:
         from dtoss.kinds.alone import Alone
 
-        given = kind.with_defaults(given, where, having, columns)
+        named = kind_of(kind)
+        given = named.with_defaults(parameters, where, having, columns)
         threads = whole_number("threads", threads, 1)
         places = self.engine.places(positions, crs)
-        asked = kind.question(places, given, where, having, columns, ordered)
-        return Alone(self.engine, threads).answer(asked)
+        return Alone(self.engine, threads).answer(named.question(places, given, where, having, columns))
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 

@@ -42,12 +42,14 @@ class Alone:
 
     async def hits(self, asked: Search) -> pa.Table:
         """Return query, id, distance and columns, by place, distance and id."""
-        found = self._search(asked, asked.radius, asked.k)
-        return raw_table(self._engine, found, asked.columns, asked.having)
+        engine, threads = self._engine, self._threads
+        vectors = query_vectors(asked.positions, engine.space, threads)
+        found = engine.answer(vectors, asked.radius, asked.k, asked.where, threads, ordered=asked.ordered)
+        return raw_table(engine, found, asked.columns, asked.having)
 
     async def counts(self, asked: Search) -> NDArray[np.int64]:
         """Return how many objects lie within the radius of each place."""
-        return self._search(asked, asked.radius, -1).count
+        return self._engine.count(asked.positions, asked.radius, asked.where, self._threads)
 
     async def ask(self, asked: Question[A], _: object = None) -> A:
         """Return the answer to a question, as all servers of a plan do, which may be told to stop."""
@@ -69,14 +71,13 @@ class Alone:
             if not needed and asked.where is None and len(asked.positions) == 1:
                 far = np.inf if radius is None else float(radius[0])
                 found = self._of_one(asked, far, k or 0, count)
-            if radius is None:
-                radius = np.full(len(asked.positions), np.inf)
             if found is None and count:
-                found = self._search(asked, radius, -1).count
+                found = engine.count(asked.positions, radius, asked.where, self._threads)
             elif found is None:
-                # ids that are numbers come with the hits; all else is found by where an object is
-                raw = self._search(asked, radius, k or 0, places=needed)
-                found = engine.hits(raw, asked.columns, asked.having)
+                found = engine.find(
+                    asked.positions, radius, k or 0, asked.where, asked.having, asked.columns, self._threads,
+                    asked.ordered,
+                )  # fmt: skip
             found = found.id if kind.tells == Tells.ID else found
         return found
 
@@ -86,12 +87,6 @@ class Alone:
         if count:
             return one.count(asked.positions, far)
         return one.nearest(asked.positions, k, far) if k else one.within(asked.positions, far, asked.ordered)
-
-    def _search(
-        self, asked: Search | Question[Any], radius: NDArray[np.float64], k: int, *, places: bool = True
-    ) -> RawHits:
-        vectors = query_vectors(asked.positions, self._engine.space, self._threads)
-        return self._engine.answer(vectors, radius, k, asked.where, self._threads, places=places, ordered=asked.ordered)
 
 
 def run_through(made: Awaitable[T]) -> T:
