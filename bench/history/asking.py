@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
-from bench.history.kept import cab_rows, kept
-from bench.history.worlds import BAY, HOTSPOTS, METRES, SPREAD
+from bench.history.kept import BAY, HOTSPOTS, METRES, SPREAD, cab_rows, kept
 from bench.measuring.points import DATA
 from datasets.tables.command import run, say
 from dtoss.geometry.hilbert import curve_keys

@@ -22,7 +22,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import LogNorm
 from numpy.typing import NDArray
 
-from bench.history.worlds import HOTSPOTS, METRES, SPREAD
+from bench.history.kept import HOTSPOTS, METRES, SPREAD
 from bench.measuring.points import DATA
 from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.adaptive.layout_reads import leaf_rows, order_of

@@ -18,6 +18,19 @@ from dtoss.history.versions import Home, Version
 
 LEAF_ROWS = 60_000
 """Rows of a leaf of the order by place, about: half a megabyte."""
+METRES = 111_195.0
+"""Of a degree of latitude."""
+BAY = (-122.60, 37.20, -121.80, 38.05)
+"""lon, lat, lon, lat around San Francisco: rows outside are the fixes of broken receivers."""
+HOTSPOTS = {
+    "airport": (-122.3885, 37.6155),
+    "Union Square": (-122.4075, 37.7880),
+    "4th and King": (-122.3945, 37.7765),
+    "Mission": (-122.4190, 37.7599),
+    "Richmond": (-122.4780, 37.7800),
+}
+SPREAD = 800.0
+"""Metres by which the centres of questions scatter around a hotspot."""
 
 
 def cab_rows(data: Path, deletions: float = 0.0, seed: int = 0) -> tuple[pa.Table, Schema]:

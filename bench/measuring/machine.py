@@ -42,17 +42,6 @@ def seconds_by_process(root: int) -> dict[int, float]:
     return {process: sum(map(int, ticks)) / _TICK for process, ticks in found.items() if ticks}
 
 
-def processor_kinds() -> dict[str, float]:
-    """Return the same by kind of process: this one, Java, and those that Java started."""
-    ticks = {"driver": 0, "java": 0, "workers": 0}
-    for process in family(os.getpid()):
-        kind = "driver"
-        if process != os.getpid():
-            kind = "java" if _stat(process)[1:2] == [str(os.getpid())] else "workers"
-        ticks[kind] += sum(int(value) for value in _stat(process)[11:15])
-    return {kind: count / _TICK for kind, count in ticks.items()}
-
-
 def resident(root: int) -> tuple[int, int]:
     """Return bytes of a process and its descendants: their own, and mapped from files; what they share counts once."""
     own = mapped = 0

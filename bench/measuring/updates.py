@@ -75,10 +75,3 @@ def reports(rng: np.random.Generator, rows: pa.Table, which: NDArray[np.int64], 
     for name, values in columns.items():
         some = some.set_column(some.column_names.index(name), name, pa.array(values))
     return some
-
-
-def merged(rows: pa.Table, newer: pa.Table) -> pa.Table:
-    """Return the rows with the newer ones in place of those of the same ids; row i is of id i."""
-    place = np.arange(len(rows))
-    place[newer["id"].to_numpy()] = len(rows) + np.arange(len(newer))
-    return pa.concat_tables([rows, newer]).take(pa.array(place)).combine_chunks()

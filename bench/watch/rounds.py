@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.measuring.points import DATA
 from bench.measuring.scattering import KM_OF_DEGREE, scattered
 from bench.watch.worlds import log_uniform
 from ceps.balance.round_costs import Loads, WorkModel
@@ -173,39 +171,3 @@ def _in_spot(rng: np.random.Generator, region: _Region, corner: tuple[float, flo
             region.south + region.high * (corner[1] + HOT_SIDE * (at[:, 1] - 0.5)),
         ]
     )
-
-
-def _real(name: str, files: tuple[str, ...], minutes: int, rounds: int, radius: tuple[float, float], km: float,
-          first: int = 0, folded: int = 0) -> Scenario:  # fmt: skip
-    """Return rows of files by their times; with ``folded``, of the time of day or week in minutes."""
-    rng = np.random.default_rng(0)
-    places, times = [], []
-    for file in files:
-        table = pq.read_table(DATA / file, columns=["lon", "lat", "t"])
-        places.append(np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()]))
-        times.append(table["t"].to_numpy().astype("datetime64[s]").astype(np.int64))
-    position, t = np.concatenate(places), np.concatenate(times)
-    slot = ((t % (folded * 60)) if folded else (t - t.min())) // (60 * minutes) - first
-    region = _Region.of(position)
-    centres = scattered(rng, position[rng.integers(len(position), size=100_000)], km)
-    asked = region.asked(centres, log_uniform(rng, *radius, 100_000))
-    found = np.zeros((rounds, SIDE * SIDE), np.int64)
-    mine = (slot >= 0) & (slot < rounds)
-    np.add.at(found, (slot[mine], region.cells(position[mine])), 1)
-    return Scenario(name, asked, found)
-
-
-def uber() -> Scenario:
-    """Return rides of New York by the half hour of the week."""
-    return _real("Uber half hours", ("uber_nyc_apr_may_2014.parquet",), 30, ROUNDS, (10, 60), 0.1, folded=7 * 24 * 60)
-
-
-def world() -> Scenario:
-    """Return check-ins of the world by the half hour of the day."""
-    files = ("gowalla_checkins.parquet", "brightkite_checkins.parquet")
-    return _real("world check-ins", files, 30, 48, (10, 300), 0.1, folded=24 * 60)
-
-
-def taxis() -> Scenario:
-    """Return taxis of San Francisco by half hours of two days."""
-    return _real("Cabspotting half hours", ("cabspotting_sf.parquet",), 30, ROUNDS, (10, 60), 0.1, 4 * 48)

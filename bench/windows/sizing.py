@@ -12,11 +12,28 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from bench.windows.memory import MEGABYTE, SECOND_US, Run, most_resident, resident
+from dtoss.buckets import bucket_of
+from dtoss.commits.offsets import Source
+from dtoss.geometry.space import space_of
+from dtoss.windows.spec import spec_of
+from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
+from dtoss.windows.storage.spec_file import FixedSpec, fix
+from dtoss.windows.storage.window_document import begun_windows
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options, plan_batch
+from dtoss.windows.trajectories.sorted_rows import WindowRows
+from tests.dtoss.windows.window_batch import run_batch
+
+MEGABYTE, SECOND_US = 1e6, 1_000_000
+FAR_FUTURE_US = 1 << 59
 
 MEASURES, LENGTHS = "rows,objects,here,flow,speed", "5min,1h"
 BATCH_MINUTES, MINUTE_US, DAY_MINUTES = 10, 60 * SECOND_US, 1440
@@ -25,6 +42,51 @@ MIDDLE, TOWN, STEP = np.array([10.0, 50.0]), 0.15, 0.004
 """Degrees: where the town is, half of its width, and how far an object drives in a minute."""
 USUAL = (10_000, 100, "10min")
 OTHERS = ((1_000, 100, "10min"), (50_000, 100, "10min"), (10_000, 1_000, "10min"), (10_000, 100, "1h"))
+
+
+def resident() -> float:
+    """Return the megabytes of memory that the process holds."""
+    return _status("VmRSS:")
+
+
+def most_resident() -> float:
+    """Return the most megabytes that the process held since this was asked last."""
+    found = _status("VmHWM:")
+    Path("/proc/self/clear_refs").write_text("5")
+    return found
+
+
+def _status(name: str) -> float:
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) * 1024 / MEGABYTE
+
+
+class Run:
+    """Windows in a store of their own, run batch by batch."""
+
+    def __init__(
+        self, folder: str, places: NDArray[np.float64], lengths: str, measures: str, late: str = "10min"
+    ) -> None:
+        space = space_of()
+        digest = keys_from(space, of_sites(places)).digest
+        self.spec = spec_of(lengths, "1min", measures, "sites:places", space, digest, late=late)
+        self.home = Home(folder, "fleet")
+        self.fixed = FixedSpec(self.spec, write_keys(self.home, of_sites(places)))
+        fix(self.home, self.fixed)
+
+    def commit(self, ids: NDArray[np.int64], t: NDArray[np.int64], positions: NDArray[np.float64]) -> dict[str, Any]:
+        """Commit a batch, and return what the commit says."""
+        array = pa.array(ids)
+        options = Options(max_bad=1.0)
+        plan = plan_batch(self.home, self.fixed, ("int64", "double"), Source(), options, FAR_FUTURE_US, 1)
+        assert plan is not None
+        rows = WindowRows(array, t, np.ascontiguousarray(positions), bucket_of(array))
+        return run_batch(plan, rows).document
+
+    def state(self) -> dict[str, int]:
+        """Return the bytes of files of state, by kind."""
+        head = begun_windows(self.home)
+        return {room: sum(part.file.bytes for part in head.files[room]) for room in ("objects", "panes")}
 
 
 def line(objects: int, keys: int, late: str, minutes: int) -> str:

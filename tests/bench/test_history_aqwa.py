@@ -1,14 +1,11 @@
-"""What the benchmark of the paper's method counts: every point once, tasks on slots, nothing lost by cuts."""
+"""What the benchmark of the paper's method counts: every point once, tasks on slots."""
 
 import numpy as np
 import pytest
 
 from bench.experiments.aqwa_11_17 import STARTS, ask_all, begin, rivals
-from bench.history.aqwa_blocks import Played, by_counters, on_blocks, ours, shown
 from bench.history.aqwa_run import Answered, even_grid, first_parts
 from bench.history.aqwa_worlds import SLOTS, START_SECONDS, Fixed, World, even_parts, ranges, spent
-from bench.history.worlds import World as Rows
-from bench.history.worlds import phases
 from dtoss.history.aqwa.grid_counts import PointCounts
 
 
@@ -48,38 +45,3 @@ def test_tasks_are_begun_by_the_slot_that_is_free_first():
     assert spent(full, 1.0).elapsed == START_SECONDS
     assert spent(full * 2, 1.0).elapsed == START_SECONDS
     assert spent([*full[1:], Answered(np.append(none, 0), np.append(none, 0))], 1.0).elapsed == 2 * START_SECONDS
-
-
-def test_cuts_on_blocks_keep_every_row():
-    """Of both rules; and without a cut the same is read."""
-    rng = np.random.default_rng(2)
-    rows = Rows(
-        rng.normal(0, 2_000, (4_000, 2)),
-        np.sort(rng.uniform(0, 86_400, 4_000)),
-        np.arange(4_000),
-        5_000.0,
-        32,
-        np.zeros((5, 2)),
-    )
-    questions, _ = phases(rows, each=40)
-    size = 4_000 * 5_000.0
-    for least in (size, 100_000.0):
-        whole, blocks = by_counters(rows, questions, least)
-        own = on_blocks(rows, questions, least)
-        assert len(ours(rows, questions, least).read) == len(questions)
-        assert (blocks.read[:, 1] <= whole.read[:, 1]).all()
-        for played in (whole, own):
-            held = np.concatenate([leaf.rows for leaf in played.leaves.values()])
-            assert np.array_equal(np.sort(held), np.arange(4_000))
-        if least == size:
-            assert whole.cuts == own.cuts == 0
-            assert np.array_equal(own.read, blocks.read)
-        else:
-            assert whole.cuts > 0 < own.cuts
-
-
-def test_a_row_of_the_table_has_both_means(capsys):
-    """A question of two ranges and 3 MB costs 5; one whose order by time is cheaper is asked there."""
-    played = Played(np.tile([2, 3_000_000], (8, 1)), np.zeros(8))
-    shown("x", played, 1.0, np.array([1e6] * 4 + [9e6] * 4))
-    assert capsys.readouterr().out == "| x | 5 | 5 | 5 | 5 | 5 | 3 | 2 / 3 | 0 | 0.00 |\n"

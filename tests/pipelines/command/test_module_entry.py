@@ -73,7 +73,7 @@ def test_packages_of_others_are_not_taken_for_those_of_a_checkout(tmp_path):
     for name in ("datasets", "bench"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("")
-    code = f"import sys; sys.path.append({str(tmp_path)!r}); import datasets.fleet, bench.lines; print('ours')"
+    code = f"import sys; sys.path.append({str(tmp_path)!r}); import datasets.fleet, bench.compare; print('ours')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
