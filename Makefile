@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # three processes for two cores, as each of them waits for a child or a clock for a fifth of its time
-TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 3 --dist loadfile --no-loadscope-reorder
+TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -n 3 --dist loadfile --no-loadscope-reorder
 KERNELS := $(BIN)/dtoss warm --quiet
 export PYTHON
 # processes that tests start by the hundred compile our sources once, also where the machine's Python shall keep nothing
@@ -61,6 +61,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.dtoss.watch.real.whole
 	@$(BIN)/python -m tests.dtoss.watch.processing.crowd
 	@$(BIN)/python -m tests.pipelines.command.watch.reader_kills 200
+	@$(BIN)/python -m tests.pipelines.watching.kills --count 100
 	@$(BIN)/python -m tests.pipelines.watching.taxis_at_speed
 	@$(BIN)/python -m tests.dtoss.serve.events.restarts 50 10
 	@$(BIN)/python -m tests.dtoss.windows.fuzz 10000
@@ -72,9 +73,9 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.windows.balance
 	@$(BIN)/python -m bench.run enorm_14_15 --out build/results
 
-bench: setup ## benchmarks (docs/benchmarks.md says what each measures), and a hundred kills
-	@$(BIN)/python -m pytest bench -q --benchmark-only
-	@$(BIN)/python -m tests.pipelines.watching.kills --count 100
+bench: setup ## the tables that README quotes, within half an hour
+	@$(BIN)/python -m bench.run ours
+	@$(BIN)/python -m bench.report
 
 dist: setup ## what is released: wheels, with compiled kernels and without, and sources
 	@rm -rf dist

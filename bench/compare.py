@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from bench.experiments.results import experiments, markdown, read
+from bench.experiments.results import markdown, read, stored
 from datasets.tables.command import run, say
 
 
 def ratios(first: Path, second: Path) -> list[tuple[str, str, str, str, float, float, float]]:
     """Return experiment, series, x, unit, both values and the second over the first, the furthest from 1 first."""
     found = []
-    for name in experiments():
+    for name in stored(first):
         before, after = read(name, first), read(name, second)
         if before is None or after is None:
             continue
-        there = {(row.series, row.x, row.unit): row.y for row in before.rows}
+        there = {(row.figure, row.series, row.x, row.unit): row.y for row in before.rows}
         for row in after.rows:
-            value = there.get((row.series, row.x, row.unit))
+            value = there.get((row.figure, row.series, row.x, row.unit))
             if value is not None:
                 ratio = row.y / value if value else float(row.y == value) or float("inf")
                 found.append((name, row.series, row.x, row.unit, value, row.y, ratio))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial import SphericalVoronoi, Voronoi, cKDTree
 
 import dtoss
-from bench.measuring.points import DATA, FILES
+from bench.measuring.points import DATA, FILES, metres
 from dtoss.cells.cell_polygons import shapes
 from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.distance import EARTH_RADIUS
@@ -71,14 +71,6 @@ def taxi_lonlat(count: int, seed: int = 0) -> Floats:
         every = np.round(np.array([-122.4, 37.77]) + streets[which] + along + rng.normal(0, 2e-5, (4 * count, 2)), 5)
     every = np.unique(every, axis=0)
     return every[np.sort(rng.permutation(len(every))[:count])]
-
-
-def metres(lonlat: Floats) -> Floats:
-    """Return positions in metres, as UTM zone 10 has them."""
-    import pyproj
-
-    change = pyproj.Transformer.from_crs("EPSG:4326", "EPSG:32610", always_xy=True)
-    return np.column_stack(change.transform(lonlat[:, 0], lonlat[:, 1]))
 
 
 def scene(name: str, scale: float) -> tuple[str, Floats]:

@@ -1,24 +1,30 @@
-"""Documents from tables of `bench/results/`: `python -m bench.report` fills docs and README, and writes docs/claims.md.
+"""Documents from tables of `bench/results/`: `python -m bench.report` fills docs and README, and writes two pages.
 
-What stands between `<!-- results: NAME -->` and `<!-- end of results -->` is what an experiment draws. Where its table
-is not there, what stands between them stays. `--check` writes nothing, and exits with 1 where a document would change.
+What stands between `<!-- results: NAME -->` and `<!-- end of results -->` is what an experiment draws, or README's rows
+(`readme`). Behind `<!-- results: NAME, FIGURE: HEAD OF THE FIRST COLUMN -->`, up to an empty line, stands one figure of
+a table with several. Where a table is not there, what stands there stays. docs/claims.md and docs/figures.md are whole.
+`--check` writes nothing, and exits with 1 where a document would change.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
+from inspect import getdoc
 from pathlib import Path
 from textwrap import fill as fill_lines
 from typing import Annotated
 
 import typer
 
-from bench.experiments.claims import tables_by_paper
-from bench.experiments.results import Results, experiments, module_of, read
+from bench.experiments.claims import tables_by_paper, value_of
+from bench.experiments.results import PAPERS, Results, experiments, grid, markdown, module_of, read, stored
 from datasets.tables.command import run, say
 
 ROOT = Path(__file__).parents[1]
-MARKED = re.compile(r"(<!-- results: (\w+) -->\n\n).*?(\n\n<!-- end of results -->)", re.DOTALL)
+WHOLE = re.compile(r"(<!-- results: (\w+) -->\n+).*?(\n+<!-- end of results -->)", re.DOTALL)
+ONE = re.compile(r"(<!-- results: (\w+), ([^:>]+): ([^>]*?) -->\n).*?(?=\n\n|\n?\Z)", re.DOTALL)
+README = Path(__file__).parent / "readme.toml"
 HEAD = """# Claims of the papers
 
 `python -m bench.report` writes this page from `bench/claims.toml`, which has the papers' side, and from the tables in
@@ -37,27 +43,84 @@ the papers' own, only ratios, counts and costs.
 """
 
 
+FIGURES = """# Figures of the papers
+
+`python -m bench.report` writes this page from the tables in `bench/results/`. What of them comes back is in
+[claims.md](claims.md).
+
+"""
+
+
 def tables() -> dict[str, Results]:
     """Return all tables that are there."""
-    found = {name: read(name) for name in experiments()}
+    found = {name: read(name) for name in stored()}
     return {name: results for name, results in found.items() if results}
 
 
 def fill(text: str, known: dict[str, Results]) -> str:
     """Return a document with what its experiments draw."""
 
-    def draw(block: re.Match[str]) -> str:
-        results = known.get(block[2])
-        return f"{block[1]}{shown(results)}{block[3]}" if results else block[0]
+    def whole(block: re.Match[str]) -> str:
+        name = block[2]
+        if name != "readme" and name not in known:
+            return block[0]
+        return f"{block[1]}{quoted(known) if name == 'readme' else shown(known[name])}{block[3]}"
 
-    return MARKED.sub(draw, text)
+    def one(block: re.Match[str]) -> str:
+        return block[1] + one_of(known[block[2]], block[3], block[4]) if block[2] in known else block[0]
+
+    return ONE.sub(one, WHOLE.sub(whole, text))
 
 
 def shown(results: Results) -> str:
     """Return what an experiment draws, and how it was made."""
-    how = f"`python -m bench.run {results.experiment} --size {results.size}`, {results.commit}, {results.machine}"
-    said = fill_lines(f"{how}. {results.data}.", 120, break_long_words=False, break_on_hyphens=False)
-    return f"{said}\n\n{module_of(results.experiment).draw(results)}"
+    if results.size:
+        how = f"`python -m bench.run {results.experiment} --size {results.size}`, {results.commit}, {results.machine}."
+    else:
+        how = _brought(results, f"python -m bench.run {results.experiment}")
+    data = f" {results.data}." if results.data else ""
+    return f"{_lines(how + data)}\n\n{module_of(results.experiment).draw(results)}"
+
+
+def one_of(results: Results, figure: str, corner: str) -> str:
+    """Return one figure of a table that was not made by an experiment: series with their units across."""
+    mine = Results(results.experiment, tuple(row for row in results.rows if row.figure == figure))
+    if not mine.rows:
+        raise KeyError(f"{results.experiment} has no figure {figure!r}")
+    return f"{_lines(_brought(mine, mine.rows[0].command))}\n{grid(mine, None, corner, '{:,.10g}')}"
+
+
+def _brought(results: Results, command: str) -> str:
+    """Return where typed figures come from: what repeats them, their day, and the commit that brought them."""
+    first = results.rows[0]
+    repeats = f"`{command}`, made" if command else "Made"
+    return f"{repeats} on {first.date or 'a day not known'}, here since {first.since}."
+
+
+def _lines(text: str) -> str:
+    return fill_lines(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def quoted(known: dict[str, Results]) -> str:
+    """Return the rows of README: texts of `bench/readme.toml`, numbers of the tables."""
+    rows = []
+    for row in tomllib.loads(README.read_text(encoding="utf-8"))["row"]:
+        numbers = [value_of(chosen, known[row["experiment"]]) for chosen in row["numbers"]]
+        command = f"`python -m bench.run {row['experiment']}`"
+        rows.append([row["what"], row["ratio"].format(*numbers), f"{row['against']}; {command}"])
+    return markdown(["what", "ratio: median, worst", "against"], rows)
+
+
+def figures_by_paper(known: dict[str, Results]) -> str:
+    """Return all tables of the papers' experiments, each behind what its file says of it."""
+    said = []
+    for paper, title in PAPERS.items():
+        said.append(f"## {title}")
+        for name in experiments():
+            if name.startswith(f"{paper}_"):
+                drawn = shown(known[name]) if name in known else "Its table has not been made yet."
+                said.append(f"### {name}\n\n{getdoc(module_of(name))}\n\n{drawn}")
+    return "\n\n".join(said)
 
 
 def documents() -> dict[Path, str]:
@@ -66,6 +129,7 @@ def documents() -> dict[Path, str]:
     marked = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     made = {path: fill(path.read_text(encoding="utf-8"), known) for path in marked}
     made[ROOT / "docs" / "claims.md"] = HEAD + tables_by_paper(known) + "\n"
+    made[ROOT / "docs" / "figures.md"] = FIGURES + figures_by_paper(known) + "\n"
     return made
 
 

@@ -1,6 +1,6 @@
-"""G1, G2, G3, G7 and G9: how near plans come to what is possible, and what hours save (u = 1.0).
+"""G3, G7 and G9: how near plans come to what is possible, and what hours save (u = 1.0).
 
-python -m bench.ceps.goals [g1] [g2] [g3] [g7] [g9] [--partitions 500 1000 2000]
+python -m bench.ceps.goals [g3] [g7] [g9]
 
 Exits with 1 and the names of the goals that are missed.
 """
@@ -14,50 +14,13 @@ from time import perf_counter
 import numpy as np
 
 from bench.ceps.exact import exact_plan
-from bench.ceps.instances import NOISE_FREE, UNITS, cases, catalogue, mediums, patterns, solve
+from bench.ceps.instances import NOISE_FREE, UNITS, catalogue, mediums, patterns, solve
 from bench.measuring.verdicts import EXACT, Goals
 from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
 from ceps.model.packing import Effort
-from ceps.model.problem import InfeasibleError, Outcome, Problem, build_problem
+from ceps.model.problem import InfeasibleError, build_problem
 from ceps.offers.hourly import best_schedule
-from ceps.planners.fleet_first import safe_peaks
-
-
-def rho(problem: Problem, outcome: Outcome) -> float:
-    """Largest peak over what leaves every server as many standard deviations: 1 is a perfectly even plan."""
-    peaks = problem.cluster_columns(outcome.labels)[:, :-1].max(axis=1)
-    return float((peaks / safe_peaks(problem, outcome.type_of)).max())
-
-
-def g1(goals: Goals, sizes: list[int]) -> None:
-    print("G1: cost over lower bound LB1, four m3 types, u = 1.0, method fleet; and G2: rho at P = 500")
-    print("    P = 100 by the default plan alone; python -m bench.ceps.proofs g1 settles all of them")
-    for count in sizes:
-        reached, total, worst, uneven = 0, 0, 1.0, {}
-        refused = []
-        for name, units, given in cases(count):
-            try:
-                problem = build_problem(given, catalogue(), 1.0)
-            except InfeasibleError as error:
-                refused.append(f"{name} {units}: partition {error.partitions}")
-                continue
-            outcome = solve("fleet", problem)
-            ratio = outcome.cost_per_day / fleet_bound(problem)
-            total += 1
-            reached += ratio <= EXACT
-            worst = max(worst, ratio)
-            uneven[name] = max(uneven.get(name, 1.0), rho(problem, outcome))
-        if count >= 500:
-            aim = goals.ask(f"G1, P = {count}, plans at the bound", reached, least=total)
-        else:
-            aim = goals.ask(f"G1, P = {count}, worst", worst, most=1.15)
-        print(f"  P={count}: at LB {reached} of {total}, worst {worst:.3f} {aim}; no type holds: {refused or 'none'}")
-        if count == 500:
-            flat = max(value for name, value in uneven.items() if not name.startswith("zipf"))
-            spiky = max(value for name, value in uneven.items() if name.startswith("zipf"))
-            aims = goals.ask("G2, cos and gow", flat, most=1.003), goals.ask("G2, zipf", spiky, most=1.015)
-            print(f"  G2: rho cos/gow {flat:.4f} {aims[0]}, zipf {spiky:.4f} {aims[1]}", flush=True)
 
 
 def g3(goals: Goals) -> None:
@@ -150,15 +113,11 @@ def g9(goals: Goals) -> None:
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", nargs="*", default=["g1", "g3", "g7", "g9"])
-    parser.add_argument("--partitions", type=int, nargs="+", default=[100, 500, 1000, 2000])
+    parser.add_argument("what", nargs="*", default=["g3", "g7", "g9"])
     options = parser.parse_args(words)
     goals = Goals()
     for name in options.what:
-        if name in ("g1", "g2"):
-            g1(goals, options.partitions)
-        else:
-            {"g3": g3, "g7": g7, "g9": g9}[name](goals)
+        {"g3": g3, "g7": g7, "g9": g9}[name](goals)
     goals.end()
 
 

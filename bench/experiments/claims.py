@@ -20,6 +20,7 @@ BACK, BETTER, NOT, UNTESTED, OPEN = "comes back", "better", "does not", "cannot 
 VERDICTS = (BACK, BETTER, NOT, UNTESTED, OPEN)
 FOLDS: dict[str, Callable[[list[float]], float]] = {
     "mean": lambda values: float(np.mean(values)),
+    "median": lambda values: float(np.median(values)),
     "least": min,
     "most": max,
     "first": lambda values: values[0],

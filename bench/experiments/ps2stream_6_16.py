@@ -17,8 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bench.experiments.results import Results, Row, grid, point
-from bench.watch.spoken_rounds import Talk, spoken, switching, talk, workload
-from bench.watch.words import TOWNS
+from bench.watch.spoken_rounds import TOWNS, Talk, spoken, switching, talk, workload
 from ceps.balance.cell_layout import Layout
 from ceps.balance.ps2stream.kdt import By, kdt_tree
 from ceps.balance.ps2stream.ps2stream import PS2Stream, count_loads

@@ -28,6 +28,8 @@ PAPERS = {
     "ps2stream": "PS2Stream",
     "enorm": "Enorm",
 }
+OURS = "ours"
+"""Of no paper: what README quotes."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Row:
     n, spread : how many values y is the mean of, and their standard deviation.
     modelled : whether y comes from a model, and nobody measured or counted it.
     data : what it was made of.
+    figure : its table, where a file has several.
+    command, date, since : what repeats it; the day it was made, where that is known; the commit that brought it here.
     """
 
     series: str
@@ -50,6 +54,10 @@ class Row:
     modelled: bool = False
     seed: int = 0
     data: str = ""
+    figure: str = ""
+    command: str = ""
+    date: str = ""
+    since: str = ""
 
 
 def point(series: str, x: object, y: ArrayLike, unit: str, **rest: Any) -> Row:
@@ -83,9 +91,14 @@ class Results:
 
 
 def experiments() -> tuple[str, ...]:
-    """Return the names of all experiments, paper by paper."""
+    """Return the names of all experiments, paper by paper, and then those that README quotes."""
     found = sorted(path.stem for path in Path(__file__).parent.glob("*_*.py") if not path.stem.startswith("_"))
-    return tuple(name for paper in PAPERS for name in found if name.startswith(f"{paper}_"))
+    return tuple(name for paper in (*PAPERS, OURS) for name in found if name.startswith(f"{paper}_"))
+
+
+def stored(folder: Path = RESULTS) -> tuple[str, ...]:
+    """Return the names of all tables that lie in a folder."""
+    return tuple(sorted(path.stem for path in folder.glob("*.parquet")))
 
 
 def module_of(name: str) -> ModuleType:
@@ -117,7 +130,8 @@ def read(name: str, folder: Path = RESULTS) -> Results | None:
         return None
     table = pq.read_table(path)
     held = table.to_pylist()
-    rows = tuple(Row(**{one.name: row[one.name] for one in fields(Row)}) for row in held)
+    known = [one.name for one in fields(Row) if one.name in table.column_names]
+    rows = tuple(Row(**{name: row[name] for name in known}) for row in held)
     return Results(name, rows, *(held[0][key] for key in ("size", "commit", "machine")))
 
 
@@ -132,7 +146,7 @@ Form = str | Callable[[float], str]
 
 def grid(
     results: Results,
-    unit: str,
+    unit: str | None,
     corner: str = "",
     form: Form = "{:.2f}",
     *,
@@ -140,17 +154,28 @@ def grid(
     only: Callable[[Row], bool] = lambda row: True,
     down: str = "x",
 ) -> str:
-    """Return all points of a unit as a table: x down and series across, or the other way round."""
-    mine = [row for row in results.rows if row.unit == unit and only(row) and (series is None or row.series in series)]
+    """Return all points of a unit as a table: x down and series across, or the other way round.
+
+    Without a unit those of all units: each stands behind its series.
+    """
+    mine = [
+        row
+        for row in results.rows
+        if unit in (None, row.unit) and only(row) and (series is None or row.series in series)
+    ]
+
+    def side(row: Row, name: str) -> str:
+        return f"{row.series}, {row.unit}" if unit is None and name == "series" else getattr(row, name)
+
     across = "series" if down == "x" else "x"
-    values = {(getattr(row, down), getattr(row, across)): row.y for row in mine}
-    columns = list(dict.fromkeys(getattr(row, across) for row in mine))
+    values = {(side(row, down), side(row, across)): row.y for row in mine}
+    columns = list(dict.fromkeys(side(row, across) for row in mine))
     write_one = form.format if isinstance(form, str) else form
     rows = [
         [first, *(write_one(values[first, one]) if (first, one) in values else "" for one in columns)]
-        for first in dict.fromkeys(getattr(row, down) for row in mine)
+        for first in dict.fromkeys(side(row, down) for row in mine)
     ]
-    return markdown([corner or unit, *columns], rows)
+    return markdown([corner or unit or "", *columns], rows)
 
 
 def _commit() -> str:

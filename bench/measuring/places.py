@@ -6,8 +6,7 @@ where the query stands. And an order that suits our curve says little of one tha
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 import dtoss
 from bench.measuring.points import DATA
+from datasets.tables.command import say
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.hilbert import curve_keys, radix_order
 
@@ -49,23 +49,13 @@ class World:
     planar: bool
 
 
-def race_options(description: str | None) -> argparse.ArgumentParser:
-    """Return the options that races over places share."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--world", nargs="*", default=list(WORLDS), choices=WORLDS)
-    parser.add_argument("--objects", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--place", nargs="*", default=list(PLACES), choices=PLACES)
-    return parser
-
-
-def worlds(options: argparse.Namespace) -> Iterator[World]:
-    """Yield the worlds that are asked for and there; of the others it is said why they are not."""
-    for name in options.world:
+def worlds(names: Sequence[str], objects: int) -> Iterator[World]:
+    """Yield those that are there, with so many objects; of the others it is said why they are not."""
+    for name in names:
         if why := missing(name):
-            print(f"{name}: {why}")
+            say(f"{name}: {why}")
         else:
-            yield world(name, options.objects)
+            yield world(name, objects)
 
 
 def indexed(w: World) -> tuple[dtoss.Index, Floats]:

@@ -73,6 +73,14 @@ def positions(kind: str, count: int, seed: int = 0) -> Floats:
     return every[rng.choice(len(every), count, replace=False)]
 
 
+def metres(lonlat: Floats) -> Floats:
+    """Return positions in metres, as UTM zone 10 has them."""
+    import pyproj
+
+    change = pyproj.Transformer.from_crs("EPSG:4326", "EPSG:32610", always_xy=True)
+    return np.column_stack(change.transform(lonlat[:, 0], lonlat[:, 1]))
+
+
 def beside(objects: Floats, count: int, seed: int = 1) -> Floats:
     """Return queries near objects drawn at random, float64 (count, 2)."""
     rng = np.random.default_rng(seed)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bench.measuring.points import DATA
 from bench.measuring.scattering import KM_OF_DEGREE, scattered
 from bench.watch.rounds import BYTES, SPRAWL_KM, states
-from bench.watch.words import WORDS_OF_A_MESSAGE, towns
 from ceps.balance.round_costs import Loads, Terms, WorkModel
 from ceps.balance.subscription_load import SubscriptionLoad
+from dtoss.watch.words.tokenizer import tokens
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+TOWNS = DATA / "cities500.parquet"
+WORDS_OF_A_MESSAGE = 8
+SIGNS = ("and", "or", "not")
 SIDE = 64
 """Rows and columns of the grid."""
 REGIONS = 10
@@ -27,6 +33,24 @@ TOP = 0.01
 """Share of words that are frequent."""
 _WEST, _SOUTH, _WIDE, _HIGH = -125.0, 24.0, 59.0, 26.0
 _MOST_WORDS = 3
+
+
+def towns(random: np.random.Generator) -> tuple[NDArray[np.float64], list[str], NDArray[np.float64]]:
+    """Return where towns are, distinct words, and the share of each."""
+    if TOWNS.exists():
+        table = pq.read_table(TOWNS, columns=["lon", "lat", "text"])
+        places = np.stack([table.column("lon").to_numpy(), table.column("lat").to_numpy()], axis=1)
+        counts = Counter(
+            word for text in table.column("text").to_pylist() for word in tokens(text) if word not in SIGNS
+        )
+        said = np.array(list(counts.values()), np.float64)
+        return places, list(counts), said / said.sum()
+    size = 150_000
+    share = 1.0 / (np.arange(size) + 20.0)
+    centres = np.stack([random.uniform(-180, 180, 200), random.uniform(-55, 65, 200)], axis=1)
+    places = centres[random.integers(0, 200, 200_000)] + random.normal(0.0, 2.0, (200_000, 2))
+    places[:, 0] = (places[:, 0] + 180.0) % 360.0 - 180.0
+    return places, [f"w{i:x}" for i in range(size)], share / share.sum()
 
 
 @dataclass(frozen=True)

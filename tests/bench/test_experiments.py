@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from bench.compare import ratios
 from bench.experiments.claims import BACK, BETTER, NOT, OPEN, UNTESTED, Claim, claims, judge, value_of
 from bench.experiments.results import PAPERS, RESULTS, Results, Row, experiments, measure, module_of, point, read, write
-from bench.report import documents, fill
+from bench.report import documents, fill, quoted, tables
 
 LARGEST = 100_000
 """Bytes of a table that is kept."""
@@ -23,7 +24,13 @@ def smallest(name):
     return measure(name, "smoke")
 
 
-@pytest.mark.parametrize("name", experiments())
+SPARK = pytest.mark.deep("Spark, ten seconds each; the others hold that an experiment is a table")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=SPARK if name in ("ours_join", "ours_rebuild") else ()) for name in experiments()],
+)
 def test_an_experiment_runs_and_is_a_table(name, tmp_path):
     """In seconds; what it checks of its answers holds; its rows come back from their file, and can be drawn.
 
@@ -140,8 +147,47 @@ def test_a_marked_block_is_filled_and_one_without_a_table_stays():
     assert fill(text, {}) == text
 
 
-def test_tables_that_are_kept_are_small():
-    """And each is of an experiment that is there."""
+def typed(text="a figure"):
+    """Results of figures that were typed once, in two units."""
+    given = {"figure": text, "command": "python -m bench.exactness", "date": "2026-11-22", "since": "abc"}
+    rows = (Row("ours", "p", 1_234_567.0, "queries/s", **given), Row("others", "q", 2.5, "times", **given))
+    return Results("typed", (*rows, Row("ours", "p", 1.0, "s", figure="another")))
+
+
+def test_one_figure_of_a_typed_table_stands_up_to_an_empty_line():
+    """Series with their units across; no digit is lost; a figure that is not there is an error."""
+    text = "a\n<!-- results: typed, a figure: place -->\nold\n| old |\n\nb\n"
+    made = fill(text, {"typed": typed()})
+    assert made.splitlines()[2:] == [
+        "`python -m bench.exactness`, made on 2026-11-22, here since abc.",
+        "| place | ours, queries/s | others, times |",
+        "| --- | --- | --- |",
+        "| p | 1,234,567 |  |",
+        "| q |  | 2.5 |",
+        "",
+        "b",
+    ]
+    assert fill(made, {"typed": typed()}) == made
+    assert fill(text, {}) == text
+    with pytest.raises(KeyError):
+        fill(text, {"typed": typed("other")})
+
+
+def test_readme_s_rows_are_those_of_their_tables():
+    """Another table, another number."""
+    known = tables()
+    row = quoted(known).splitlines()[-1]
+    assert "1.000 times the cost, worst 1.000" in row
+    servers = known["ours_servers"]
+    dearer = replace(servers, rows=(replace(servers.rows[0], y=1.25), *servers.rows[1:]))
+    assert "1.000 times the cost, worst 1.250" in quoted(known | {"ours_servers": dearer})
+
+
+def test_tables_that_are_kept_are_small_and_shown():
+    """Each is of an experiment that is there, or all of its figures stand in a document."""
+    shown = "".join(path.read_text(encoding="utf-8") for path in (RESULTS.parents[1] / "docs").glob("*.md"))
     for path in RESULTS.glob("*.parquet"):
-        assert path.stem in experiments()
         assert path.stat().st_size < LARGEST
+        if path.stem not in experiments():
+            for figure in {row.figure for row in read(path.stem).rows}:
+                assert f"<!-- results: {path.stem}, {figure}: " in shown

@@ -1,4 +1,4 @@
-"""What benchmarks say can be wrong: the checks of answers, the goals in a table, and what is read from /proc."""
+"""What benchmarks say can be wrong: the checks of answers, the turns of a race, and what is read from /proc."""
 
 import os
 import subprocess
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dtoss
-from bench.measuring.joins import unit_vectors
+from bench.experiments.ours_join import unit_vectors
 from bench.measuring.machine import family, processor_seconds, resident
 from bench.measuring.points import points, positions, radius_for
-from bench.measuring.race import Race, summary, table
+from bench.measuring.race import in_turns
 from bench.peers.__main__ import agreeing
 from bench.peers.agreeing import as_pairs, pieces
 
@@ -49,19 +49,14 @@ def test_another_answer_is_seen(world, k):
     assert agreeing(hits, as_pairs(query, wrong), at, at.queries, k) == 49
 
 
-def test_goals_in_a_table():
-    races = [
-        Race("taxi", "knn", 100.0, 2.0, {"tree": 5.0, "ball": 3.0}, {"tree": 2.5, "ball": 1.6}),
-        Race("taxi", "one", 10.0, 5e-4, {}, at_most=40.0),
-    ]
-    lines = table(races).splitlines()
-    assert [cell.strip() for cell in lines[2].split("|")[3:6]] == ["50/s", "2.50x (goal 2.5)", "1.50x (MISSED 1.6)"]
-    assert "50.0 us (MISSED 40)" in lines[3]
-
-
-def test_median_and_best():
-    assert summary([3.0, 1.0, 9.0]) == 3.0
-    assert summary([3.0, 1.0, 9.0], best=True) == 1.0
+def test_each_comes_after_another_one_the_next_time():
+    """And what each took is the clock's, round by round; the last answers come back."""
+    order, ticks = [], iter(range(100))
+    works = {name: lambda name=name: order.append(name) or len(order) for name in "abc"}
+    spent, last = in_turns(works, 2, lambda: next(ticks))
+    assert order == ["a", "b", "c", "b", "c", "a"]
+    assert spent == {name: [1, 1] for name in "abc"}
+    assert last == {"a": 6, "b": 4, "c": 5}
 
 
 def test_a_child_counts():

@@ -62,8 +62,6 @@ class Copy:
             "-q",
             "-p",
             "no:cacheprovider",
-            "-p",
-            "no:benchmark",
             *SEEN,
             *options,
         ]

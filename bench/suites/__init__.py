@@ -1,1 +1,0 @@
-"""The suites of pytest-benchmark: `make bench`."""
