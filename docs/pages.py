@@ -33,7 +33,9 @@ GROUPS = {
     "Serve": [f"docs/{name}" for name in ("serve", "features", "clients", "map", "cluster")],
     "Operate": [*(f"docs/{name}" for name in ("operating", "upgrading", "backup", "erasure")), "SECURITY"],
     "Rent": ["docs/renting", "docs/servers", "docs/ceps"],
-    "Trust": [f"docs/{name}" for name in ("promises", "benchmarks", "figures", "claims", "design", "cells", "format", "enorm")],
+    "Trust": [
+        f"docs/{name}" for name in ("promises", "benchmarks", "figures", "claims", "design", "cells", "format", "enorm")
+    ],
     "Change": ["CONTRIBUTING", "docs/rooms", "dtoss/compiled/README", "CHANGELOG", "modules"],
 }
 SETTINGS = {
