@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from dtoss.compiled.kernel import operand
 from dtoss.geometry.distance import distance
@@ -72,24 +71,3 @@ def _exact(vectors: Floats, circles: Circles, row: NDArray[np.int64], sub: NDArr
     far = distance(operand(vectors[row]), operand(circles.centres[sub]))
     held = far <= circles.radius[sub]
     return Matches(0, len(vectors), row[held], sub[held].astype(np.int32), far[held])
-
-
-class Reversed:
-    """A kd-tree of each batch of rows, which every circle asks.
-
-    Parameters
-    ----------
-    circles
-        That ask.
-    """
-
-    def __init__(self, circles: Circles) -> None:
-        self._circles, self._chords = circles, np.sqrt(circles.chords)
-
-    def match(self, positions: Floats) -> Matches:
-        """Return the matches of rows, by circle."""
-        vectors = space_of().vectors(positions)
-        lists = cKDTree(vectors).query_ball_point(self._circles.centres, self._chords)
-        sizes = np.fromiter(map(len, lists), np.int64, len(lists))
-        row = np.concatenate([np.zeros(0, np.int64), *(some for some in lists[sizes > 0])]).astype(np.int64)
-        return _exact(vectors, self._circles, row, np.repeat(np.arange(len(lists)), sizes))

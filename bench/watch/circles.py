@@ -1,8 +1,8 @@
-"""Rows against circles: python -m bench.watch.circles [WORLDS...] [--rows N]: levels, single grids, and others.
+"""Rows against circles: python -m bench.watch.circles [WORLDS...] [--rows N]: how many times as fast as others.
 
-The levels that a sample chooses, beside every single grid whose rows are a power of two from 20 m to 80 km, GI2 on the
-best of those, a tree of boxes and a kd-tree of the rows; each world also with its rows shuffled, and with rows where
-few circles are. One thread, in processor seconds of it, the least of several in turns; all find the same.
+GI2 stands on the best single grid whose rows are a power of two from 20 m to 80 km, STRtree is a tree of boxes; each
+world also with its rows shuffled, and with rows where few circles are. One thread, in processor seconds of it, the
+least of several in turns; all find the same.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.watch.baselines import BoxTree, Reversed, circles_of
+from bench.watch.baselines import BoxTree, circles_of
 from bench.watch.gi2 import GI2, count_lists
 from bench.watch.worlds import WORLDS, World, elsewhere, shuffled
 from dtoss.geometry.space import space_of
@@ -37,11 +36,8 @@ MOST_PLACES = 30_000_000
 _ENOUGH_SECONDS = 1.5
 """What a call may take; a way that takes longer is asked for fewer rows."""
 _LEAST_ROWS = 2_000
-BATCH = 20_000
-"""Rows of a kd-tree."""
-LEVELS_GOAL, MEDIAN_GOAL, TREE_GOAL, ROWS_GOAL, MATCHES_GOAL = 1.25, 4.0, 3.0, 1.2e6, 1e7
-MANY = 50
-"""Matches of a row from which matches count, not rows."""
+TREE_GOAL = 3.0
+"""Times as fast as STRtree."""
 
 Floats = NDArray[np.float64]
 Way = Callable[[Floats], Any]
@@ -79,13 +75,13 @@ class Racer:
     least: float = field(default=np.inf)
 
     @classmethod
-    def of(cls, way: Way, rows: Floats, most: int | None = None) -> Racer:
+    def of(cls, way: Way, rows: Floats) -> Racer:
         """Return a way, tried on a few rows to see how many it can be asked for."""
         some = rows[:: max(len(rows) // _LEAST_ROWS, 1)].copy()
         way(some[:10])
         seconds, _ = spent(lambda: way(some))
         fit = max(int(_ENOUGH_SECONDS / (seconds / len(some))), _LEAST_ROWS)
-        wanted = min(fit, most or len(rows), len(rows))
+        wanted = min(fit, len(rows))
         # whole stretches of rows, so that neighbours stay neighbours
         stretch = len(rows) // max(len(rows) // max(wanted, 1), 1)
         return cls(way, rows if wanted == len(rows) else _stretches(rows, min(wanted, stretch)))
@@ -126,67 +122,25 @@ def places_of(world: World, level: int) -> int:
     return int(count_lists(rects, level, np.array(GLOBE, np.float64), np.empty(len(rects), np.int64)))
 
 
-def metres(level: int) -> str:
-    """Return how high a row of a grid is, as text."""
-    size = 20_015_087 / (1 << level)
-    return f"{size:.0f} m" if size < 1000 else f"{size / 1000:.3g} km"
-
-
-def grids_of(world: World, rounds: int) -> dict[int, float]:
-    """Return seconds a row of every single grid that memory is enough for; one is held at a time."""
+def best_grid(world: World, rounds: int) -> int:
+    """Return the level of the quickest single grid that memory is enough for; one is held at a time."""
     found = {}
     for level in LEVELS:
-        if places_of(world, level) > MOST_PLACES:
-            continue
-        built = build(world.table(), space_of(), {}, text=False, only_level=level)
-        racer = Racer.of(in_pieces(built), world.rows)
-        in_turns({level: racer}, rounds)
-        found[level] = racer.least
-    return found
+        if places_of(world, level) <= MOST_PLACES:
+            built = build(world.table(), space_of(), {}, text=False, only_level=level)
+            racer = Racer.of(in_pieces(built), world.rows)
+            in_turns({level: racer}, rounds)
+            found[level] = racer.least
+    return min(found, key=lambda level: found[level])
 
 
-def levels_and_grids(world: World, rounds: int) -> tuple[SubscriptionIndex, int]:
-    """Print the levels that are chosen beside single grids; return the index, and the best single grid."""
+def beside_others(world: World, level: int, rounds: int) -> None:
+    """Print ours beside GI2 and a tree of boxes, for rows in order, in none, and elsewhere."""
     built = build(world.table(), space_of(), {}, text=False)
-    found = grids_of(world, rounds)
-    best = min(found, key=lambda level: found[level])
-    # the best one again, in turns with ours
-    alone = build(world.table(), space_of(), {}, text=False, only_level=best)
-    racers = {"ours": Racer.of(in_pieces(built), world.rows), "grid": Racer.of(in_pieces(alone), world.rows)}
-    in_turns(racers, 2 * rounds + 1)
-    ours, grid = racers["ours"].least, racers["grid"].least
-    matches = in_pieces(built)(world.rows) / len(world.rows)
-    middle = median([found.get(level, np.inf) for level in LEVELS])
-    slowest = max(found, key=lambda level: found[level])
-    levels = ", ".join(metres(level) for level in built.arrays["grid/levels"].tolist())
-    each = len(built.arrays["grid/marks"]) / len(built)
-    print(f"  levels of {levels}; {matches:.1f} matches a row; {each:.1f} places each")
-    goal = (
-        f"{matches / ours / 1e6:.1f} M matches/s (goal {MATCHES_GOAL / 1e6:.0f})"
-        if matches >= MANY
-        else f"{1e-6 / ours:.2f} M rows/s (goal {ROWS_GOAL / 1e6}), {matches / ours / 1e6:.1f} M matches/s"
-    )
-    print(f"  {goal}")
-    typical = (
-        "too large for memory" if np.isinf(middle) else f"{1e-6 / middle:.3f} M rows/s, ours {middle / ours:.1f} x"
-    )
-    print(
-        f"  best single grid {metres(best)}: {1e-6 / grid:.2f} M rows/s, ours takes {ours / grid:.2f} of it "
-        f"(goal {LEVELS_GOAL}); the median of {len(LEVELS)} grids: {typical} (goal {MEDIAN_GOAL:.0f}); "
-        f"of those that fit {median(found.values()) / ours:.1f} x, the worst {metres(slowest)} "
-        f"{found[slowest] / ours:.0f} x; {len(LEVELS) - len(found)} do not fit"
-    )
-    print("  all, M rows/s: " + ", ".join(f"{metres(level)} {1e-6 / took:.3f}" for level, took in found.items()))
-    return built, best
-
-
-def beside_others(world: World, built: SubscriptionIndex, level: int, rounds: int) -> None:
-    """Print ours beside GI2, a tree of boxes and a kd-tree of rows, for rows in order, in none, and elsewhere."""
     matcher = Matcher(built, np.ones(len(built), np.bool_))
     others = {
         "GI2": GI2(world.centres, world.radius, level),
         "STRtree": BoxTree(circles_of(world.centres, world.radius)),
-        "kd-tree of rows": Reversed(circles_of(world.centres, world.radius)),
     }
     for asked in (world, shuffled(world), elsewhere(world)):
         check = _stretches(asked.rows, _LEAST_ROWS)
@@ -194,7 +148,7 @@ def beside_others(world: World, built: SubscriptionIndex, level: int, rounds: in
         racers = {"ours": Racer.of(in_pieces(built), asked.rows)}
         for name, other in others.items():
             assert same(wanted, other.match(check)), f"{name} must find the same"
-            racers[name] = Racer.of(other.match, asked.rows, BATCH if name == "kd-tree of rows" else None)
+            racers[name] = Racer.of(other.match, asked.rows)
         in_turns(racers, rounds)
         ours = racers["ours"].least
         told = ", ".join(
@@ -220,8 +174,7 @@ def main() -> None:
     for name in options.worlds or WORLDS:
         world = WORLDS[name](options.rows, options.scale)
         print(f"\n{world.name}; load {os.getloadavg()[0]:.0f}", flush=True)
-        built, level = levels_and_grids(world, options.rounds)
-        beside_others(world, built, level, options.rounds)
+        beside_others(world, best_grid(world, options.rounds), options.rounds)
 
 
 if __name__ == "__main__":
