@@ -40,24 +40,24 @@ check: setup ## ruff, its format, mypy
 	@$(BIN)/mypy
 
 check-data: setup ## full data sets and long fuzzing, against brute force
-	@$(BIN)/python -m bench.check_data
-	@$(BIN)/python -m bench.conditions
-	@$(BIN)/python -m bench.damages
+	@$(BIN)/python -m tests.long.check_data
+	@$(BIN)/python -m tests.long.conditions
+	@$(BIN)/python -m tests.long.damages
 	@$(BIN)/python -m tests.dtoss.snapshots.flips
 	@$(BIN)/python -m tests.dtoss.history.maintenance.faults
 	@$(BIN)/python -m tests.dtoss.history.maintenance.crowd
 	@$(BIN)/python -m tests.dtoss.history.maintenance.operations
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz_streams
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz
-	@$(BIN)/python -m bench.serve.hostile --minutes 1 --messages 2000
-	@$(BIN)/python -m bench.worlds
-	@$(BIN)/python -m bench.ulps
-	@$(BIN)/python -m bench.borders
-	@$(BIN)/python -m bench.stores
-	@$(BIN)/python -m bench.crowds
-	@$(BIN)/python -m bench.join_worlds
-	@$(BIN)/python -m bench.history.as_of
-	@$(BIN)/python -m bench.watch.fuzz
+	@$(BIN)/python -m tests.long.hostile --minutes 1 --messages 2000
+	@$(BIN)/python -m tests.long.worlds
+	@$(BIN)/python -m tests.long.ulps
+	@$(BIN)/python -m tests.long.borders
+	@$(BIN)/python -m tests.long.stores
+	@$(BIN)/python -m tests.long.crowds
+	@$(BIN)/python -m tests.long.join_worlds
+	@$(BIN)/python -m tests.long.as_of
+	@$(BIN)/python -m tests.long.watch_fuzz
 	@$(BIN)/python -m tests.dtoss.watch.real.whole
 	@$(BIN)/python -m tests.dtoss.watch.processing.crowd
 	@$(BIN)/python -m tests.pipelines.command.watch.reader_kills 200

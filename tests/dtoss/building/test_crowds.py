@@ -1,6 +1,6 @@
 """Crowds far from a few other objects, in many partitions: pivots so near each other that rounding moves their borders.
 
-Every answer against brute force (``bench.crowds``), and the worlds that once differed.
+Every answer against brute force (``tests.long.crowds``), and the worlds that once differed.
 """
 
 from dataclasses import replace
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dtoss
-from bench import crowds
 from dtoss.geometry.distance import distance
 from dtoss.partitioning.regions import Regions
 from tests import oracles
 from tests.dtoss.scenes import bounds_of
+from tests.long import crowds
 
 
 def nearest(index, ids, positions, queries, k):

@@ -11,7 +11,7 @@ from tests import oracles, ulps
 
 @pytest.mark.parametrize("first", [70, 90])
 def test_areas_and_neighbours_equal_those_of_exact_arithmetic(first):
-    """Larger in ``make check-data``: `python -m bench.ulps`."""
+    """Larger in ``make check-data``: `python -m tests.long.ulps`."""
     for seed in range(first, first + 20):
         assert ulps.differences(seed) == []
 

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
-from bench.damages import another_id, made_world, questions
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
 from dtoss.snapshots import structure
@@ -27,6 +26,7 @@ from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.structure import Claims, check_border, check_partition
 from dtoss.snapshots.xxh64 import xxh64
+from tests.long.damages import another_id, made_world, questions
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,9 +45,9 @@ def entry_of(world, number=1):
 
 @pytest.mark.timeout(600)
 def test_damage_ends_in_an_error_or_an_answer():
-    """A part of the list of bench/damages.py: with checksums the file is named or the answer right; never a signal."""
+    """A part of the list of tests/long/damages.py: with checksums a file is named or an answer right; no signal."""
     run = subprocess.run(
-        [sys.executable, "-m", "bench.damages", "--few"], cwd=ROOT, capture_output=True, text=True, timeout=580
+        [sys.executable, "-m", "tests.long.damages", "--few"], cwd=ROOT, capture_output=True, text=True, timeout=580
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "verify=touch: error" in run.stdout

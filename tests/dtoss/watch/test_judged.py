@@ -1,4 +1,4 @@
-"""A few made worlds of places, words and streams, judged by other means; `python -m bench.watch.fuzz` has more."""
+"""A few made worlds of places, words and streams, judged by other means; `python -m tests.long.watch_fuzz` has more."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from bench.damages import another_id, made_world
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
 from pipelines.join import knn_join, range_join
+from tests.long.damages import another_id, made_world
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Processes of a real Spark are killed in mid-cycle; bench/stores.py kills many more of them."""
+"""Processes of a real Spark are killed in mid-cycle; tests/long/stores.py kills many more of them."""
 
 from __future__ import annotations
 

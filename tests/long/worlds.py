@@ -1,4 +1,4 @@
-"""Thousands of small random worlds, each asked everything: `python -m bench.worlds --worlds 2000`.
+"""Thousands of small random worlds, each asked everything: `python -m tests.long.worlds --worlds 2000`.
 
 The oracle (`tests/worlds.py`) is textbook formulas in long double and shares no code with the index. Ends with code 1
 where an answer differs, and names the kind and seed of the world.

@@ -1,4 +1,4 @@
-"""Every answer on the full data sets against brute force: `python -m bench.check_data`, or `make check-data`.
+"""Every answer on the full data sets against brute force: `python -m tests.long.check_data`, or `make check-data`.
 
 For each real set (``--data`` or DTOSS_DATA says where they are; those missing are named) and each generator: a rebuild
 for some numbers of partitions, then kNN and range for places on objects, between them, far outside, at the poles and on

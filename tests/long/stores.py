@@ -1,6 +1,6 @@
 """Stores under stress: writers at once, readers that poll, faults at every step, rebuilds that are killed.
 
-`python -m bench.stores`, or `make check-data`. The first parts commit snapshots of a few bytes without Spark
+`python -m tests.long.stores`, or `make check-data`. The first parts commit snapshots of a few bytes without Spark
 (`tests/dtoss/snapshots/small_stores.py`); others break, race and kill cycles (`tests/pipelines/cycles/`); the last
 kills real rebuilds at random moments, two of them at it at once.
 Ends with code 1 where a store is not whole, an open fails, or anything is left behind.
@@ -32,7 +32,7 @@ from tests.dtoss.commits.races import USERS, race
 from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound
 from tests.object_store import object_store
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("updates", "compare", "build", "borders")
 """Of cycles."""
 COMMAND = [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])"]

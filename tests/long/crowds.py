@@ -1,4 +1,4 @@
-"""Crowds of objects far from a few others, in many partitions, against brute force: `python -m bench.crowds`.
+"""Crowds of objects far from a few others, in many partitions, against brute force: `python -m tests.long.crowds`.
 
 Pivots very near each other and queries far away: the border of two pivots is then known only within a slack that may
 be wider than the crowd (docs/cells.md). Each world is made from its number alone.

@@ -1,4 +1,4 @@
-"""Damage to a snapshot's files, and what an open index makes of it: `python -m bench.damages`; part of check-data.
+"""Damage to a snapshot's files, and what an open index makes of it: `python -m tests.long.damages`; part of check-data.
 
 A store is damaged in every way of a list, one at a time: each array of a partition's file and of the border table (one
 value, all values, zeros, +-2^30, not a number, bits), the files' frames, files cut short before they are opened and
@@ -35,6 +35,7 @@ from dtoss.snapshots.manifest_fields import hash_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.snapshots.small_stores import as_before_commits
+from tests.ends import end_now
 
 OBJECTS = 4000
 PARTITIONS = 3
@@ -431,7 +432,7 @@ def _work(world: World, cases: list[tuple[Damage, Any]], write: int) -> NoReturn
                 found = [f"the case: {type(error).__name__}: {error}"]
             path.write_bytes(data)
             stream.write(json.dumps(found).encode() + b"\n")
-    os._exit(0)
+    end_now(0)
 
 
 def verdict(damage: Damage, verify: Any, found: list[str]) -> str:

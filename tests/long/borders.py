@@ -1,4 +1,4 @@
-"""Which objects polygons hold, on their borders too, against shapely and exact arithmetic: `python -m bench.borders`.
+"""Which objects polygons hold, on their borders too, against shapely and exactly: `python -m tests.long.borders`.
 
 Part of check-data. Polygons of rounded degrees in grids, as cells of towns, and at random, with objects on their edges
 and corners; triangles of great-circle arcs in 40 digits. Ends with code 1 where an answer is wrong.

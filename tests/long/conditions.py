@@ -1,4 +1,4 @@
-"""Random conditions against DuckDB, more than the tests ask: `python -m bench.conditions --count 200000`.
+"""Random conditions against DuckDB, more than the tests ask: `python -m tests.long.conditions --count 200000`.
 
 Each seed is a table of all types and 2,000 conditions; those that DuckDB answers otherwise are printed, as we and as it
 read them. Ends with code 1 if there are any.

@@ -1,4 +1,4 @@
-"""Joins in Spark about small random worlds, against an independent oracle: `python -m bench.join_worlds --worlds 64`.
+"""Joins in Spark about small random worlds, against an oracle: `python -m tests.long.join_worlds --worlds 64`.
 
 Each world in 1, 2, 7 and 64 partitions, one of these rebuilt by Spark and the others written in process: a kNN join, a
 range join and one that leaves each query's own object out, with the conditions that its seed says; every eighth world

@@ -1,4 +1,4 @@
-"""The index of past moments: `python -m bench.history.as_of`, and in `make check-data`.
+"""The index of past moments: `python -m tests.long.as_of`, and in `make check-data`.
 
 Cabspotting (``--data`` or DTOSS_DATA says where) is a history of many batches. At seeded times a snapshot is built of
 it. What stands in it is compared with what a dictionary held after all updates and deletions up to then, one after the

@@ -1,6 +1,6 @@
 """What hostile clients and peers do to servers, and what is left for the others.
 
-    python -m bench.serve.hostile [--objects N] [--messages N] [--minutes N] [peers] [messages] [workers] [plan]
+    python -m tests.long.hostile [--objects N] [--messages N] [--minutes N] [peers] [messages] [workers] [plan]
 
 `peers` is what servers of a plan say to each other, said by somebody who reads no answers, sends groups without places,
 or is frozen. `messages` are mutated. `workers` and `plan` are minutes of mixed hostile and good load on two workers and
@@ -18,9 +18,9 @@ from typing import Any
 
 from bench.measuring.verdicts import Goals
 from bench.serve.fleet.servers import made_store
-from bench.serve.hostile.messages import messages
-from bench.serve.hostile.mixed import plan, workers
-from bench.serve.hostile.peers import peers
+from tests.long.hostile.messages import messages
+from tests.long.hostile.mixed import plan, workers
+from tests.long.hostile.peers import peers
 
 PARTITIONS = 64
 PARTS = ("peers", "messages", "workers", "plan")

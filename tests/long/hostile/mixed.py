@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 
 from bench.measuring.verdicts import Goals
 from bench.serve.fleet.servers import START, Load, children_of, counted, fleet
-from bench.serve.hostile.looks import (
+from dtoss.index import Index
+from tests.dtoss.serve.cluster.several import dealt
+from tests.dtoss.serve.events.listening import Watch
+from tests.long.hostile.looks import (
     MOST_HEALTH,
     MOST_MB,
     PEER,
@@ -27,9 +30,6 @@ from bench.serve.hostile.looks import (
     said_by,
     token_file,
 )
-from dtoss.index import Index
-from tests.dtoss.serve.cluster.several import dealt
-from tests.dtoss.serve.events.listening import Watch
 
 QUESTIONS = 300
 """Of which each of the good clients asks one after the other."""
@@ -124,7 +124,7 @@ def two_workers(store: str, tokens: str, log: Path) -> Iterator[tuple[int, list[
 
 def hostile(ports: Sequence[int], seconds: float) -> str:
     """Let hostile clients loose for some seconds; returns what they did."""
-    run = [sys.executable, "-m", "bench.serve.hostile.clients", str(seconds), *map(str, ports)]
+    run = [sys.executable, "-m", "tests.long.hostile.clients", str(seconds), *map(str, ports)]
     return subprocess.run(run, stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 120).stdout.strip()
 
 

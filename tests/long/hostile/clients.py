@@ -1,4 +1,4 @@
-"""Clients without manners, each kind at a pace of its own: python -m bench.serve.hostile.clients SECONDS PORT ..."""
+"""Clients without manners, each kind at a pace of its own: python -m tests.long.hostile.clients SECONDS PORT ..."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from contextlib import suppress
 
 import numpy as np
 
-from bench.serve.hostile.looks import PEER, READER, ask
 from dtoss.serve.requests.bundles import packed_bundle, packed_group
 from tests.dtoss.serve.hostile import fuzz
+from tests.long.hostile.looks import PEER, READER, ask
 
 Client = Callable[["Hostile", int, np.random.Generator], Awaitable[None]]
 MANY, HELD_SECONDS = 300, 5.0

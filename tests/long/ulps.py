@@ -1,4 +1,4 @@
-"""Areas and neighbours of sites an ulp apart against exact arithmetic: `python -m bench.ulps`; part of check-data.
+"""Areas and neighbours of sites an ulp apart against exact arithmetic: `python -m tests.long.ulps`; part of check-data.
 
 Ends with code 1 where one differs, and names the seed of its world.
 """

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from bench.measuring.verdicts import Goals
 from bench.serve.fleet.servers import Fleet, fleet
-from bench.serve.hostile.looks import MOST_HEALTH, MOST_MB, PEER, READER, Looks, ask, token_file
 from dtoss.index import Index
 from dtoss.serve.requests.bundles import packed_bundle, packed_group
 from tests.dtoss.serve.cluster.several import dealt
+from tests.long.hostile.looks import MOST_HEALTH, MOST_MB, PEER, READER, Looks, ask, token_file
 
 PLACES, K = 10_000, 64
 """Of a message that is as large as is allowed."""

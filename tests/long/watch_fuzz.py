@@ -1,4 +1,4 @@
-"""Made subscriptions against made rows, judged by other means: `python -m bench.watch.fuzz --worlds 400`.
+"""Made subscriptions against made rows, judged by other means: `python -m tests.long.watch_fuzz --worlds 400`.
 
 Places in long double and in fractions, words by Unicode's categories, conditions and streams in plain Python: the
 oracles (`tests/dtoss/watch/judged_*.py`) share no code with the watch. Ends with code 1 where an answer differs, and
