@@ -350,3 +350,9 @@ def _in_text(file: Path, mentions: Mentions) -> bool:
             if mentions.stands_in(lines.decode(errors="replace")):
                 return True
     return mentions.stands_in(rest.decode(errors="replace"))
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import run_script
+
+    run_script("forget")

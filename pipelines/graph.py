@@ -84,3 +84,9 @@ def _neighbours(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
                     yield answer_batch(index, ask, queries)
 
     return answer
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import run_script
+
+    run_script("knn --all")

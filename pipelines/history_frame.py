@@ -87,3 +87,9 @@ def _box(box: ArrayLike, schema: Schema) -> tuple[float, ...]:
     if len(boxes) != 1:
         raise ValueError(f"box holds {len(boxes)} boxes: one is wanted")
     return tuple(boxes[0].tolist())
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import refuse_script
+
+    refuse_script("history_frame is a function of Python; pipelines/history.py has the commands of a history")

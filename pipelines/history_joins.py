@@ -335,3 +335,9 @@ def answerer(ask: PastAsk, parts: Parts, together: int = TOGETHER) -> Callable[.
                 yield from answer_batch(version, ask, some, arrow)
 
     return answer
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import refuse_script
+
+    refuse_script("its joins are functions of Python; dtoss history asks about one place")

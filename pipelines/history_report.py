@@ -98,8 +98,6 @@ def prices_in(path: str) -> StorePrices:
 
 
 if __name__ == "__main__":
-    import sys
+    from pipelines.command.main import run_script
 
-    from pipelines.command.main import main
-
-    main(["history", "report", *sys.argv[1:]])
+    run_script("history report")

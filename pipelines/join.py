@@ -311,3 +311,9 @@ def slices(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting, rows = [], 0
     if rows:
         yield from pa.Table.from_batches(waiting).combine_chunks().to_batches(max_chunksize=SLICE)
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import run_script
+
+    run_script("knn", "range")

@@ -93,3 +93,9 @@ def manifest_of(store: str, pivots_hash: str, what: str) -> dict[str, Any]:
 def checksum(path: str) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import refuse_script
+
+    refuse_script("it reads what plans need; pipelines/plan.py makes one")

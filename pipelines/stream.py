@@ -142,3 +142,9 @@ def _merge(
     finally:
         batch.unpersist()
     say(made)
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import refuse_script
+
+    refuse_script("stream is a function of Python; pipelines/ticks/run.py and dtoss run merge files that arrive")

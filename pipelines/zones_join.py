@@ -195,3 +195,9 @@ def answerer(ask: ZoneAsk, rows: int = ROWS) -> Callable[..., Iterator[pa.Record
                 yield pa.record_batch([names.take(alone), *nulls], names=list(ask.names))
 
     return answer
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import refuse_script
+
+    refuse_script("within_join is a function of Python; dtoss within --polygons joins a file of zones")

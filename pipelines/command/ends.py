@@ -13,7 +13,8 @@ from pipelines.command.fast_commands import UsageError, answer_quickly
 from pipelines.command.terminal.signals import interruptible, was_interrupted
 
 
-def _fail(message: str, code: int) -> NoReturn:
+def fail(message: str, code: int) -> NoReturn:
+    """Say what is wrong in one line, and end."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(code)
 
@@ -40,24 +41,24 @@ def _ending(arguments: list[str]) -> NoReturn:
         # loaded now, it might find libraries that the interruption has left half loaded
         if session := sys.modules.get("pipelines.spark.session"):
             session.end_spark()
-        _fail("interrupted", 1)
+        fail("interrupted", 1)
     except UsageError as error:
         message = str(error)
-        _fail(message.rstrip(".") + _several_numbers(message) + _unit_alone(message), 2)
+        fail(message.rstrip(".") + _several_numbers(message) + _unit_alone(message), 2)
     except BrokenPipeError:
         # whoever read our output has gone; that is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except (DtossError, ValueError) as error:
-        _fail(str(error), 1 if isinstance(error, (Undelivered, Unreadable)) else 2)
+        fail(str(error), 1 if isinstance(error, (Undelivered, Unreadable)) else 2)
     except Exception as error:
         if os.environ.get("DTOSS_DEBUG"):
             traceback.print_exc()
         from pipelines.spark.causes import cause_of, cause_text
 
         if ours := cause_of(error):
-            _fail(ours, 2)  # raised in a task of Spark's
-        _fail(f"{cause_text(error)} (DTOSS_DEBUG=1 shows where)", 1)
+            fail(ours, 2)  # raised in a task of Spark's
+        fail(f"{cause_text(error)} (DTOSS_DEBUG=1 shows where)", 1)
 
 
 def _several_numbers(message: str) -> str:

@@ -7,6 +7,7 @@ the parser, which says what is wrong.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -97,6 +98,7 @@ def _ask(command: str, options: dict[str, Any], **others: Any) -> bool:
         options.get("--how", "inner") not in ("inner", "left")
         or any(name in options for name in _PRINTED)
         or others["as_json"]
+        or "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has a master
     ):
         return False
     if not joining and any(name in options for name in _JOINING):

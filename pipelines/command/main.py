@@ -34,6 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def run_script(command: str) -> None:
-    """Run one command as a script for spark-submit."""
-    main([command, *sys.argv[1:]])
+def run_script(*commands: str) -> None:
+    """Run a command as a script for spark-submit; where a job has several, the first argument says which."""
+    words = commands[0].split() if len(commands) == 1 else []
+    if not words and (len(sys.argv) < 2 or sys.argv[1] not in commands):
+        refuse_script(f"its first argument is {' or '.join(commands)}")
+    main([*words, *sys.argv[1:]])
+
+
+def refuse_script(why: str) -> None:
+    """End a script that cannot go on without another word, in a line that names what to run."""
+    from pipelines.command.ends import fail
+
+    fail(f"{sys.argv[0]}: {why}", 2)

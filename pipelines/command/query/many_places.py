@@ -40,7 +40,7 @@ def join_places(target: Target, places: PlacesFile, reach: Reach, objects: Filte
     given["rows"] = places.text
     asked: dict[str, Any] = {"how": places.how, "columns": objects.columns, "where": objects.where}
     asked |= {"having": objects.having, "snapshot": target.snapshot}
-    if spark is not None and spark.master is not None:
+    if spark is not None and spark.has_master:
         store = target.stored("--queries")
         asked |= _bounds(reach, partial(in_store, store=store, snapshot=target.snapshot))
         _join_in_spark(store, places.queries, out, named, spark, asked | {"verify": target.checked_by("touch")})

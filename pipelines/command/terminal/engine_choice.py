@@ -36,6 +36,11 @@ class Engine:
         str | None, Option("Heap of a local Spark, such as 4g; a sixth of the machine's if not given.")
     ] = None
 
+    @property
+    def has_master(self) -> bool:
+        """Whether a master of Spark's is named here, or by spark-submit."""
+        return self.master is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
     def session(self, inputs: Inputs | None = None, needs: str | None = None) -> Any:
         """Return the Spark that does the work, or None where this process does.
 
@@ -59,7 +64,7 @@ class Engine:
 
     def why_spark(self, inputs: Inputs | None, needs: str | None) -> str | None:
         """Return why Spark is taken, empty where the user has said so; None where this process does the work."""
-        said = self.master or self.driver_memory or "PYSPARK_GATEWAY_PORT" in os.environ
+        said = self.has_master or self.driver_memory
         if self.engine == "spark" or (self.engine == "auto" and said):
             return ""
         if self.engine == "local":

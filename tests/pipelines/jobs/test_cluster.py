@@ -199,3 +199,34 @@ def wait_for_file(path, process):
         assert process.poll() is None, process.communicate()[1][-3000:]
         assert time.monotonic() < end, path
         time.sleep(0.05)
+
+
+@pytest.mark.deep("spark-submit is a process; each job as a script is run in process in test_scripts.py")
+@pytest.mark.timeout(LIFETIME)
+def test_a_join_and_a_file_without_a_command_by_spark_submit(environment, cluster, tmp_path):
+    """Nothing but spark-submit names the master of the join; the other ends with exit code 2."""
+    places = np.stack([np.linspace(-170, 170, 90), np.linspace(-80, 80, 90)], axis=1)
+    rows = pa.table({"id": np.arange(90), "lon": places[:, 0], "lat": places[:, 1]})
+    rebuild(rows, str(tmp_path / "store"), partitions=3)
+    index = dtoss.open(str(tmp_path / "store"))
+    pq.write_table(pa.table({"id": [1, 2], "lon": [8.5, -70.0], "lat": [47.4, 10.0]}), tmp_path / "places.parquet")
+
+    def submit(job, *arguments):
+        return subprocess.run(
+            [
+                f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", cluster[0], "--driver-memory", "1g",
+                "--executor-memory", "512m", str(ROOT / "pipelines" / job), *arguments,
+            ],
+            env=environment | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path, capture_output=True, text=True, timeout=400,
+            check=False,
+        )  # fmt: skip
+
+    done = submit(
+        "join.py", "knn", "--queries", "places.parquet", "--store", "store", "-k", "3", "--out", "near.parquet"
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "6 rows in near.parquet" in done.stdout + done.stderr
+    assert "app-" in " ".join(str(path) for path in Path(environment["SPARK_WORKER_DIR"]).iterdir())
+    near = pq.read_table(tmp_path / "near.parquet").sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    assert near["id"].to_pylist() == index.knn([[8.5, 47.4], [-70.0, 10.0]], 3).ids.tolist()
+    assert submit("stream.py").returncode == 2
