@@ -228,5 +228,5 @@ def test_a_join_and_a_file_without_a_command_by_spark_submit(environment, cluste
     assert "6 rows in near.parquet" in done.stdout + done.stderr
     assert "app-" in " ".join(str(path) for path in Path(environment["SPARK_WORKER_DIR"]).iterdir())
     near = pq.read_table(tmp_path / "near.parquet").sort_by([("query_id", "ascending"), ("rank", "ascending")])
-    assert near["id"].to_pylist() == index.knn([[8.5, 47.4], [-70.0, 10.0]], 3).ids.tolist()
+    assert near["id"].to_pylist() == index.knn([[8.5, 47.4], [-70.0, 10.0]], 3).id.tolist()
     assert submit("stream.py").returncode == 2
