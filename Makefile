@@ -2,13 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # three processes for two cores, as each of them waits for a child or a clock for a fifth of its time
-TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -n 3 --dist loadfile --no-loadscope-reorder
+TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 3 --dist loadfile --no-loadscope-reorder
 KERNELS := $(BIN)/dtoss warm --quiet
 export PYTHON
 # processes that tests start by the hundred compile our sources once, also where the machine's Python shall keep nothing
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-fast test-deep durations check check-data bench dist sbom docs clients clean
+.PHONY: help setup demo test test-fast test-deep durations check check-data bench paths dist sbom docs clients clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,10 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 bench: setup ## the tables that README quotes, within half an hour
 	@$(BIN)/python -m bench.run ours
 	@$(BIN)/python -m bench.report
+
+paths: setup ## how long the hot paths take, beside the last time that it was asked
+	@$(BIN)/python -m pytest bench/suites -q -W ignore -p no:cacheprovider --benchmark-only --benchmark-autosave --benchmark-compare \
+	  --benchmark-columns=min,median,rounds --benchmark-sort=fullname
 
 dist: setup ## what is released: wheels, with compiled kernels and without, and sources
 	@rm -rf dist

@@ -62,6 +62,8 @@ class Copy:
             "-q",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "no:benchmark",
             *SEEN,
             *options,
         ]

@@ -1,0 +1,1 @@
+"""What pytest-benchmark times: hot paths of two commits, side by side."""
