@@ -11,15 +11,15 @@ from dtoss.errors import InputError
 from dtoss.extras import need
 
 OWNTRACKS, GTFS_REALTIME = "owntracks", "gtfs-realtime"
-SHAPES = (OWNTRACKS, GTFS_REALTIME)
+MESSAGE_SHAPES = (OWNTRACKS, GTFS_REALTIME)
 _OWNTRACKS_FIELDS = ("tid", "acc", "alt", "batt", "cog", "vel")
 """That a row has beside its place and time, null where a message has none."""
 
 
 def check_shape(shape: str | None) -> None:
     """Check that a shape is one, and that what reads it is installed."""
-    if shape is not None and shape not in SHAPES:
-        raise InputError(f"--shape {shape} is none: {', '.join(SHAPES)} are")
+    if shape is not None and shape not in MESSAGE_SHAPES:
+        raise InputError(f"--shape {shape} is none: {', '.join(MESSAGE_SHAPES)} are")
     if shape == GTFS_REALTIME:
         need("google.transit.gtfs_realtime_pb2", "--shape gtfs-realtime", "gtfs")
 

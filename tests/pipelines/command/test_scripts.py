@@ -23,19 +23,23 @@ FUNCTIONS = {
 """Files that no command stands for, and what their error names in stead."""
 
 
-def ended(job, arguments, monkeypatch, capsys):
+def ended(job, arguments, capsys):
     """(exit code, stdout, stderr) of a file as a script."""
-    monkeypatch.setattr(sys, "argv", [str(job), *arguments])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_path(str(job), run_name="__main__")
+    before = sys.argv[:]
+    sys.argv[:] = [str(job), *arguments]
+    try:
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(job), run_name="__main__")
+    finally:
+        sys.argv[:] = before
     return end.value.code or 0, *capsys.readouterr()
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.stem)
-def test_no_job_is_silent_as_a_script(job, monkeypatch, capsys):
+def test_no_job_is_silent_as_a_script(job, capsys):
     """An option that nobody knows is one line and exit code 2, of its command or of a file that has none."""
     several = ["knn"] if job.stem == "join" else []
-    code, out, err = ended(job, [*several, "--none-such"], monkeypatch, capsys)
+    code, out, err = ended(job, [*several, "--none-such"], capsys)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith("error: ")
     assert FUNCTIONS.get(job.stem, "--none-such") in err
@@ -45,10 +49,10 @@ def test_a_job_of_several_commands_is_told_which(monkeypatch, capsys):
     """By its first argument; any other command is refused."""
     join = next(job for job in JOBS if job.stem == "join")
     for arguments in ([], ["info"], ["--store", "S"]):
-        assert ended(join, arguments, monkeypatch, capsys) == (
+        assert ended(join, arguments, capsys) == (
             2, "", f"error: {join}: its first argument is knn or range\n"
         )  # fmt: skip
-    code, out, _ = ended(join, ["range", "--help"], monkeypatch, capsys)
+    code, out, _ = ended(join, ["range", "--help"], capsys)
     assert code == 0
     assert "range [OPTIONS]" in out
 
