@@ -24,7 +24,7 @@ from dtoss.watch.events.event_files import read_events
 from dtoss.watch.events.watch_document import Document, document_of, head_of
 from dtoss.watch.watch_folder import Home
 
-SHOWN_KINDS = ("enter", "leave", "inside")
+SHOWN_KINDS = ("enter", "leave", "inside", "dwell", "cross")
 """Kinds of events that have a place, in the order of their numbers."""
 MOST_MARKS = 200
 """Events that are shown of a second."""

@@ -676,7 +676,7 @@ function controls() {
   $('regions').onchange = () => setRegions($('regions').value)
   $('slot').oninput = () => setSlot(+$('slot').value)
   $('parts').ontoggle = partsTable
-  $('busiest').ontoggle = watch.opened
+  $('busiest').ontoggle = watch.busiest
   document.addEventListener('keydown', onKey)
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { if (!see.theme) repaint() })
   setInterval(tick, 1000)

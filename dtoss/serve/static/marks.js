@@ -1,13 +1,15 @@
-// Events of the watch as marks over the map that fade: an enter is a disc, a leave a ring, an inside a dot.
+// Events of the watch as marks over the map that fade: discs, rings, dots, squares and crosses by their kind.
 
 import { $ } from './elements.js'
 
+/** Kinds of events in the order of their numbers, and half the width of a mark in pixels. */
+const KINDS = [['enter', 4.5], ['leave', 5.5], ['inside', 2.5], ['dwell', 4.5], ['cross', 4.5]]
 /** Milliseconds that a mark is seen, over which those of a second are spread, and between two pictures. */
 const SEEN = 5000, SPREAD = 900, FRAME = 33, CALM = 500
 const calm = matchMedia('(prefers-reduced-motion: reduce)')
 let map, colours, whenGone, marks = [], frame = null, last = 0
 
-/** Draw marks over a map; `given` returns the colours of enter, leave and inside, `none` is called when all are gone. */
+/** Draw marks over a map; `given` returns the colours of kinds of events, `none` is called when all are gone. */
 export function marksOn(made, given, none) {
   [map, colours, whenGone] = [made, given, none]
 }
@@ -47,7 +49,7 @@ function paint(now) {
   if (canvas.width !== Math.round(wide * scale) || canvas.height !== Math.round(high * scale)) {
     Object.assign(canvas, { width: Math.round(wide * scale), height: Math.round(high * scale) })
   }
-  const pen = canvas.getContext('2d'), { enter, leave, inside, halo } = colours(), middle = map.getCenter().lng
+  const pen = canvas.getContext('2d'), { halo, ...ink } = colours(), middle = map.getCenter().lng
   const globe = map.getProjection()?.type === 'globe'
   const size = Math.min(1.5, Math.max(0.8, map.getZoom() / 12))
   pen.setTransform(scale, 0, 0, scale, 0, 0)
@@ -58,19 +60,15 @@ function paint(now) {
     if (x < -9 || y < -9 || x > wide + 9 || y > high + 9 || (globe && behind(lng, lat, map.unproject([x, y])))) continue
     pen.globalAlpha = 1 - ((now - from) / SEEN) ** 2
     pen.beginPath()
-    pen.arc(x, y, size * [4.5, 5.5, 2.5][kind], 0, 2 * Math.PI)
-    if (kind === 1) {
-      pen.lineWidth = 4
-      pen.strokeStyle = halo
+    const [name, radius] = KINDS[kind], half = size * radius, open = name === 'leave' || name === 'cross'
+    if (name === 'dwell') pen.rect(x - half, y - half, 2 * half, 2 * half)
+    else if (name === 'cross') [-half, half].forEach(way => { pen.moveTo(x - half, y - way); pen.lineTo(x + half, y + way) })
+    else pen.arc(x, y, half, 0, 2 * Math.PI)
+    Object.assign(pen, { lineWidth: open ? 4 : 1, strokeStyle: halo, fillStyle: ink[name] })
+    if (open) {
       pen.stroke()
-      pen.lineWidth = 2.2
-      pen.strokeStyle = leave
-    } else {
-      pen.fillStyle = kind === 0 ? enter : inside
-      pen.fill()
-      pen.lineWidth = 1
-      pen.strokeStyle = halo
-    }
+      Object.assign(pen, { lineWidth: 2.2, strokeStyle: ink[name] })
+    } else pen.fill()
     pen.stroke()
   }
 }

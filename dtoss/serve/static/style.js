@@ -12,7 +12,7 @@ const COLOURS = {
     dim: 1,
     ramp: ['#e3eef3', '#bcdbe3', '#8fc3d1', '#5fa5bd', '#3b82a6', '#2a5f8d', '#213f70'],
     kinds: ['#0072b2', '#d55e00', '#00875f', '#b8588f', '#c98500', '#4b2e83', '#7a6a00', '#6b7280'], unknown: '#8a929c',
-    fence: '#7d3c98', enter: '#00795a', leave: '#d1490a', inside: '#4a5a6c', flow: '#c2410c',
+    fence: '#7d3c98', enter: '#00795a', leave: '#d1490a', inside: '#4a5a6c', dwell: '#0067a3', cross: '#a3195b', flow: '#c2410c',
   },
   dark: {
     water: '#0a111c', land: '#182233', shore: '#34475f', grid: 'rgba(160,190,230,0.10)', border: 'rgba(150,185,225,0.5)',
@@ -24,7 +24,7 @@ const COLOURS = {
     dim: 0.5,
     ramp: ['#1c3046', '#1f4a63', '#22677d', '#2f8790', '#55a896', '#93c795', '#e4e59a'],
     kinds: ['#56b4e9', '#e69f00', '#1fc39a', '#f0e442', '#e08cbb', '#f0803c', '#8b5cf6', '#b6c0cc'], unknown: '#7c8794',
-    fence: '#c9a2f5', enter: '#2fe0b0', leave: '#ff7a5c', inside: '#b9c9db', flow: '#ff9e6d',
+    fence: '#c9a2f5', enter: '#2fe0b0', leave: '#ff7a5c', inside: '#b9c9db', dwell: '#7cc4ff', cross: '#ff7ab2', flow: '#ff9e6d',
   },
 }
 export const coloursOf = theme => COLOURS[theme]

@@ -7,7 +7,9 @@ import { drawFences, featuresOf, fencesOn, look, seen } from './fences.js'
 import { addMarks, clearMarks, hasMarks, marksOn } from './marks.js'
 import { exactly, length, placeText, short, whole } from './places.js'
 
-const KINDS = ['enter', 'leave', 'inside']
+const KINDS = { enter: 'disc', leave: 'ring', inside: 'dot', dwell: 'square', cross: 'times' }
+/** Kinds that are named always; of the others those of which there are some. */
+const USUAL = ['enter', 'leave', 'inside']
 /** Milliseconds before subscriptions that have changed are asked for. */
 const CHANGED = 1000
 let map, hooks, told = null, mark = null, order = []
@@ -36,6 +38,8 @@ export function heard(event) {
   hooks.changed()
 }
 
+const kinds = () => Object.keys(KINDS).filter(kind => USUAL.includes(kind) || told.events?.[kind] || told.rates?.[kind])
+
 export const watched = () => told !== null
 export const repaintWatch = () => { if (told) drawFences() }
 
@@ -61,7 +65,7 @@ function placeOf({ outside, ...place }, unit, zoom) {
 
 /** Return what an answer says of a subscription, and what is drawn of it. */
 export function subscriptionTold(one, others, at) {
-  const counted = one.counts && KINDS.filter(kind => one.counts[kind]).map(kind => `${whole.format(one.counts[kind])} ${kind}`)
+  const counted = one.counts && Object.keys(KINDS).filter(kind => one.counts[kind]).map(kind => `${whole.format(one.counts[kind])} ${kind}`)
   const said = [
     ['place', placeOf(one.place, one.unit, map.getZoom())], ['where', one.where ?? 'any'], ...(one.words ? [['words', one.words]] : []),
     ['wants', one.wants.join(', ')], ['had', counted ? counted.join(', ') || 'no event yet' : 'not counted: too many events'],
@@ -81,9 +85,9 @@ function panel() {
   warn('watch-problem', 'The watch cannot be read', told.problem)
   $('watch-name').textContent = told.watch
   // of a first batch there is no rate yet
-  const known = !hasMarks() || KINDS.some(kind => told.rates?.[kind])
+  const known = !hasMarks() || kinds().some(kind => told.rates?.[kind])
   const rate = kind => (known ? short.format(told.rates?.[kind] ?? 0) : '–')
-  const rates = KINDS.map(kind => make('li', {}, make('strong', { textContent: rate(kind) }), ` ${kind}/s`))
+  const rates = kinds().map(kind => make('li', {}, make('strong', { textContent: rate(kind) }), ` ${kind}/s`))
   $('watch-rates').replaceChildren(...rates)
   const standing = seen ? `${whole.format(seen.standing)} subscriptions. ` : '', apart = seen && !seen.drawable
   $('watch-note').textContent = standing + (apart ? 'They are in another CRS than the map, and not drawn.' : inView())
@@ -91,7 +95,7 @@ function panel() {
 }
 
 /** Show the busiest; lines do not move under a pointer or the focus. */
-function busiest() {
+export function busiest() {
   const list = told.busiest ?? [], of = new Map(list.map(one => [one[0], one]))
   if (!$('busiest').open) return
   const held = $('busiest-table').matches(':hover, :focus-within')
@@ -107,8 +111,6 @@ function busiest() {
     ['subscription', `${minutes} min`, 'in all'], order.map(id => [textButton(id, () => hooks.follow(id, true)), ...line(id)]))
 }
 
-export const opened = busiest
-
 /** Return what the legend says of the watch: names of colours, and of how many some are shown. */
 export function legendOf() {
   const c = hooks.colours(), { events, marks = [] } = told ?? {}, parts = [], lines = []
@@ -118,8 +120,8 @@ export function legendOf() {
     return make('li', {}, made, name)
   }
   if (events && !hooks.hidden('events')) {
-    parts.push(piece('enter', c.enter, 'disc'), piece('leave', c.leave, 'ring'), piece('inside', c.inside, 'dot'))
-    const all = KINDS.reduce((sum, kind) => sum + events[kind], 0)
+    parts.push(...kinds().map(kind => piece(kind, c[kind], KINDS[kind])))
+    const all = kinds().reduce((sum, kind) => sum + events[kind], 0)
     if (marks.length < all && hasMarks()) lines.push(`Marks: ${whole.format(marks.length)} of the last ${whole.format(all)} events`)
   }
   if (seen?.drawable && told && !hooks.hidden('subscriptions')) {

@@ -21,6 +21,7 @@ from tests.dtoss.watch.events.made import START, batch_of, event, some_events
 from tests.dtoss.watch.streams import change, circle
 
 SECOND = 1_000_000
+NONE = dict.fromkeys(SHOWN_KINDS, 0)
 
 
 class Clock:
@@ -91,7 +92,7 @@ def test_the_last_events_are_marks_with_their_true_count(tmp_path):
     commit(home, clock, [event("a", "enter", 1, x=10.0, y=50.0), event("a", "reset", None)])
     page.look()
     assert page.told["marks"] == [[0, 10.0, 50.0]]
-    assert page.told["events"] == {"enter": 1, "leave": 0, "inside": 0}
+    assert page.told["events"] == NONE | {"enter": 1}
     before = page.told
     page.look()
     assert page.told == before
@@ -101,7 +102,7 @@ def test_the_last_events_are_marks_with_their_true_count(tmp_path):
     commit(home, clock, [event("b", "inside", 2, x=13.0, y=53.0)])
     page.look()
     assert page.told["marks"] == [[1, 11.0, 51.0], [2, 12.0, 52.0], [2, 13.0, 53.0]]
-    assert page.told["events"] == {"enter": 0, "leave": 1, "inside": 2}
+    assert page.told["events"] == NONE | {"leave": 1, "inside": 2}
     late = looking(home, clock)
     late.look()
     assert late.told["marks"] == [[0, 10.0, 50.0], *page.told["marks"]]
@@ -109,6 +110,15 @@ def test_the_last_events_are_marks_with_their_true_count(tmp_path):
     late = looking(home, clock)
     late.look()
     assert late.told["marks"] == [[2, 13.0, 53.0]]
+
+
+def test_who_stays_and_who_crosses_is_marked(tmp_path):
+    home, clock = Home(str(tmp_path)), Clock()
+    page = looking(home, clock)
+    commit(home, clock, [event("a", "dwell", 1, x=10.0, y=50.0), event("a", "cross", 2, x=11.0, y=51.0)])
+    page.look()
+    assert page.told["marks"] == [[3, 10.0, 50.0], [4, 11.0, 51.0]]
+    assert page.told["events"] == NONE | {"dwell": 1, "cross": 1}
 
 
 def test_many_events_are_a_bounded_sample(tmp_path):
@@ -119,7 +129,7 @@ def test_many_events_are_a_bounded_sample(tmp_path):
     page = looking(home, clock, most=300)
     page.look()
     assert page.told["sampled"]
-    assert page.told["events"] == {"enter": 3, "leave": 0, "inside": 2_000}
+    assert page.told["events"] == NONE | {"enter": 3, "inside": 2_000}
     assert len(page.told["marks"]) == module.MOST_MARKS
     assert sum(count for _, count, _ in page.told["busiest"]) == 300
 
@@ -141,15 +151,15 @@ def test_rates_are_those_of_the_last_half_minute():
     """Over the time from the first of these batches to the last; none where batches have ended."""
 
     def at(seconds, *kinds):
-        return Happened(0, int(seconds * SECOND), kinds)
+        return Happened(0, int(seconds * SECOND), (*kinds, 0, 0))
 
-    nothing = {"enter": 0.0, "leave": 0.0, "inside": 0.0}
+    nothing = NONE
     assert rates_of([], 100.0) == rates_of([at(99, 5, 5, 5)], 100.0) == nothing
     window = [at(0, 1_000, 0, 0), at(98, 7, 7, 7), at(100, 10, 2, 0), at(102, 20, 4, 0)]
-    assert rates_of(window, 103.0) == {"enter": 7.5, "leave": 1.5, "inside": 0.0}
+    assert rates_of(window, 103.0) == NONE | {"enter": 7.5, "leave": 1.5}
     assert rates_of(window, 108.9) == nothing
     slow = [at(0, 5, 5, 5), at(60, 60, 0, 30)]
-    assert rates_of(slow, 100.0) == {"enter": 1.0, "leave": 0.0, "inside": 0.5}
+    assert rates_of(slow, 100.0) == NONE | {"enter": 1.0, "inside": 0.5}
     assert rates_of([at(5, 1, 1, 1), at(5, 1, 1, 1)], 6.0) == nothing
 
 
