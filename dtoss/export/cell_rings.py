@@ -16,7 +16,7 @@ from dtoss.geometry.distance import EARTH_RADIUS, SPHERE, YMAX
 from dtoss.geometry.rounding import EDGE_TURN, ONE_CORNER, OVER_POLE
 from dtoss.locks import once
 from dtoss.partition import Partition
-from dtoss.queries.cell_of import CellCache, CellView, candidates, cell_at
+from dtoss.queries.cell_of import CellView, candidates, cell_at
 from dtoss.queries.find_by_id import Place
 
 AT_ONCE = 65_536
@@ -69,9 +69,8 @@ def cells_at(view: CellView, partition: Partition, sites: NDArray[np.int64]) -> 
     first = np.concatenate([[0], np.cumsum([len(others) for others in listed])]).astype(np.int64)
     others = np.concatenate([np.zeros((0, view.space.dimension)), *listed])
     made = shapes(partition.sites[sites], first, others, view.bounds)
-    seen = CellCache()
     places = [Place(partition, int(partition.first_object[site]), site) for site in sites.tolist()]
-    neighbours = [len(cell_at(view, place, seen).neighbours) for place in places]
+    neighbours = [len(cell_at(view, place).neighbours) for place in places]
     return Cells(sites, made, others, made.area * _scale(view), np.array(neighbours, np.int32))
 
 
@@ -154,10 +153,9 @@ def _neighbour_counts(
     np.minimum.at(gap, cell, np.sqrt(((others - partition.sites[begin : begin + cells][cell]) ** 2).sum(axis=1)))
     doubtful = (EDGE_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
     doubtful |= edges_in_doubt(made, partition.sites[begin : begin + cells], first, others, length, view.shortest)
-    seen = CellCache()
     for i in np.unique(cell[doubtful]).tolist():
         item = int(partition.first_object[begin + i])
-        count[i] = len(cell_at(view, Place(partition, item, begin + i), seen).neighbours)
+        count[i] = len(cell_at(view, Place(partition, item, begin + i)).neighbours)
     return count.astype(np.int32)
 
 

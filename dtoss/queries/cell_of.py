@@ -40,6 +40,35 @@ KEPT_CELLS = 4096
 
 
 @dataclass(frozen=True)
+class Cut:
+    """The cell of a site, its candidates and their ids; which of them have an edge for sure, and which are in doubt.
+
+    ``crowded`` says that candidates are those of whole crowds or rows of sites, and that all edges are for exact
+    arithmetic to decide. ``listed`` are those that the diagram lists; ``owner`` are those with an edge, in the order of
+    these.
+    """
+
+    shape: CellPolygons
+    others: NDArray[np.float64]
+    ids: Ids
+    counts: NDArray[np.bool_]
+    doubt: NDArray[np.bool_]
+    crowded: bool
+    listed: NDArray[np.bool_]
+    owner: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CellCache:
+    """What is known of cells and of edges in doubt; no answer depends on it. Any thread may empty it at any time."""
+
+    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)  # By partition and site
+    edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)  # By the vectors of both sites in order
+    # By the vector of a site in a row: where it is, and what its candidates are
+    listed: dict[bytes, tuple[Partition, int, NDArray[np.float64]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CellView:
     """What questions about cells need of an index."""
 
@@ -54,6 +83,11 @@ class CellView:
         if self.bounds is None:
             return SHORTEST
         return SHORTEST * float(np.hypot(self.bounds[2] - self.bounds[0], self.bounds[3] - self.bounds[1]))
+
+    @once
+    def seen(self) -> CellCache:
+        """What is known of cells and of edges in doubt: those that are asked for one after another share it."""
+        return CellCache()
 
 
 @dataclass(frozen=True)
@@ -106,44 +140,16 @@ def _among(ascending: NDArray[np.int32], value: int) -> bool:
     return at < len(ascending) and int(ascending[at]) == value
 
 
-@dataclass(frozen=True)
-class Cut:
-    """The cell of a site, its candidates and their ids; which of them have an edge for sure, and which are in doubt.
-
-    ``crowded`` says that candidates are those of whole crowds or rows of sites, and that all edges are for exact
-    arithmetic to decide. ``listed`` are those that the diagram lists; ``owner`` are those with an edge, in the order of
-    these.
-    """
-
-    shape: CellPolygons
-    others: NDArray[np.float64]
-    ids: Ids
-    counts: NDArray[np.bool_]
-    doubt: NDArray[np.bool_]
-    crowded: bool
-    listed: NDArray[np.bool_]
-    owner: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class CellCache:
-    """What is known of cells and of edges in doubt, so that cells asked for one after another share it."""
-
-    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)  # By partition and site
-    edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)  # By the vectors of both sites in order
-    # By the vector of a site in a row: where it is, and what its candidates are
-    listed: dict[bytes, tuple[Partition, int, NDArray[np.float64]]] = field(default_factory=dict)
-
-
-def _cut(view: CellView, partition: Partition, site: int, seen: CellCache) -> Cut:
+def _cut(view: CellView, partition: Partition, site: int) -> Cut:
     """Return an owned site's cell and what it says of its candidates."""
-    known = seen.cuts.get((partition.number, site))
+    seen, key = view.seen, (partition.number, site)
+    known = seen.cuts.get(key)
     if known is not None:
         return known
     centre, listed = partition.sites[site][None], candidates(view, partition, site)[0]
     others, ids, shape, crowded = _outline(view, partition, site)
     owner, first = shape.owner, np.array([0, len(others)])
-    rows = None if crowded else _with_rows(view, partition, site, others, shape.vertices, seen)
+    rows = None if crowded else _with_rows(view, partition, site, others, shape.vertices)
     if rows is not None:
         # drawn as it is everywhere: what a row adds is too short to be seen
         others, ids = rows
@@ -161,7 +167,7 @@ def _cut(view: CellView, partition: Partition, site: int, seen: CellCache) -> Cu
     names = {row.tobytes() for row in listed}
     among = np.array([row.tobytes() in names for row in others], np.bool_)
     made = Cut(shape, others, ids, counts & ~doubt, doubt, crowded or rows is not None, among, owner)
-    seen.cuts[partition.number, site] = made
+    seen.cuts[key] = made
     return made
 
 
@@ -175,26 +181,24 @@ def _outline(view: CellView, partition: Partition, site: int) -> tuple[NDArray[n
     return others, ids, shape, crowds is not None
 
 
-def cell_at(view: CellView, place: Place, seen: CellCache | None = None) -> Cell:
+def cell_at(view: CellView, place: Place) -> Cell:
     """Return the cell of the site on which an object is."""
-    if seen is None or (place.partition.number, place.site) not in seen.cuts:
-        drawn = _draw(view, place.partition, place.site)
-        if drawn is not None:
-            cell, ids = drawn
-            count = cell.sure if cell.clear else _settled(view, place.partition, place.site, cell)
-            if count is not None:
-                around = cell.owner[cell.owner >= 0] if cell.clear else _around_cell(cell.owner, len(cell.others))
-                return Cell(cell.vertices, _taken(ids, around[count[around]]), _area(view, cell.area))
+    drawn = _draw(view, place.partition, place.site)
+    if drawn is not None:
+        cell, ids = drawn
+        count = cell.sure if cell.clear else _settled(view, place.partition, place.site, cell)
+        if count is not None:
+            around = cell.owner[cell.owner >= 0] if cell.clear else _around_cell(cell.owner, len(cell.others))
+            return Cell(cell.vertices, _taken(ids, around[count[around]]), _area(view, cell.area))
     site = place.partition.sites[place.site]
-    seen = CellCache() if seen is None else seen
-    own = _cut(view, place.partition, place.site, seen)
+    own = _cut(view, place.partition, place.site)
     shape, others, ids, counts = own.shape, own.others, own.ids, own.counts.copy()
     which = np.flatnonzero(own.doubt)
     if own.crowded:
         # more sites leave less of an edge: most have none among these already
         which = which[[bool(own.listed[i]) or _exactly(view, site, others[i], others) for i in which.tolist()]]
     for i, (partition, at) in zip(which.tolist(), _places(view, others[which]), strict=True):
-        counts[i] = _is_edge(view, site, own, partition, at, seen)
+        counts[i] = _is_edge(view, site, own, partition, at)
     around = _around_cell(own.owner, len(others))
     around = around[counts[around]]
     return Cell(shape.vertices, _taken(ids, around), _area(view, float(shape.area[0])))
@@ -326,7 +330,6 @@ def _with_rows(
     site: int,
     listed: NDArray[np.float64],
     corners: NDArray[np.float64],
-    seen: CellCache,
 ) -> tuple[NDArray[np.float64], Ids] | None:
     """Return sites (c, 3) that hold all neighbours of one whose cell is cut in 3-D, and the lowest id on each.
 
@@ -348,11 +351,11 @@ def _with_rows(
     sites, fresh = here[None], listed
     while len(fresh):
         names = [row.tobytes() for row in fresh]
-        unseen = fresh[np.array([name not in seen.listed for name in names], np.bool_)]
+        around = {name: found for name in names if (found := view.seen.listed.get(name)) is not None}
+        unseen = fresh[np.array([name not in around for name in names], np.bool_)]
         for row, spot in zip(unseen, _locate(view, unseen), strict=True):
             if spot is not None:
-                seen.listed[row.tobytes()] = (*spot, candidates(view, *spot)[0])
-        around = {name: seen.listed[name] for name in names if name in seen.listed}
+                around[row.tobytes()] = view.seen.listed[row.tobytes()] = (*spot, candidates(view, *spot)[0])
         rows |= {name: (part, at) for name, (part, at, _) in around.items()}
         sites = np.concatenate([sites, fresh])
         if len(rows) > CROWD or len(rows) < len(sites):
@@ -408,26 +411,25 @@ def _locate(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partit
         row += count
 
 
-def _is_edge(
-    view: CellView, site: NDArray[np.float64], own: Cut, partition: Partition, at: int, seen: CellCache
-) -> bool:
+def _is_edge(view: CellView, site: NDArray[np.float64], own: Cut, partition: Partition, at: int) -> bool:
     """Return whether the edge between a site, with its cell, and another counts: the same from either end.
 
     Rounding decides whether cells of sites an ulp apart, or far apart for their size, have an edge. Where the cell of
     one end leaves no doubt it counts, and else exact numbers say. Where both are in or beside crowds, or in rows, these
     always do. Both have to list each other.
     """
-    cut, other = _cut(view, partition, at, seen), partition.sites[at]
+    cut, other = _cut(view, partition, at), partition.sites[at]
     crowded, listed = own.crowded and cut.crowded, (cut.others == site).all(axis=1)
     if cut.counts[listed].any() and not crowded:
         return True
     if not listed.any():
         return False
     ends = tuple(sorted((site.tobytes(), other.tobytes())))
-    if ends not in seen.edges:
+    known = view.seen.edges.get(ends)
+    if known is None:
         around = np.concatenate([own.others, cut.others]) if crowded else _around(site, own.others, other, cut.others)
-        seen.edges[ends] = _exactly(view, site, other, around)
-    return seen.edges[ends]
+        known = view.seen.edges[ends] = _exactly(view, site, other, around)
+    return known
 
 
 def _around(

@@ -77,6 +77,20 @@ def test_crowds_an_ulp_apart_that_once_had_other_neighbours_in_several_partition
     assert differences(seed, (1e-14,)) == []
 
 
+@pytest.mark.parametrize(("seed", "spacings"), [(6, SPACINGS), (54, SPACINGS), (257, (1e-14,))])
+def test_no_answer_depends_on_what_was_asked_before(seed, spacings):
+    """Of cells that were drawn on the way to others' neighbours, and of edges that were decided from their other end."""
+    metric, positions, partitions = world(seed, spacings)
+    index, lowest, edges = edges_of(metric, positions, partitions)
+    seen, alone = index.engine.view.seen, set()
+    assert len(seen.cuts) > 0
+    for i in reversed(lowest.values()):
+        for kept in (seen.cuts, seen.edges, seen.listed):
+            kept.clear()
+        alone |= {(min(i, j), max(i, j)) for j in index.neighbours(i).tolist()}
+    assert alone == edges
+
+
 @pytest.mark.parametrize("first", [1000, 1010])
 def test_neighbours_are_the_same_in_any_number_of_partitions(first):
     """Worlds that nothing was tuned to."""

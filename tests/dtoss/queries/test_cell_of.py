@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.queries import cell_of
-from dtoss.queries.cell_of import CellCache
 from tests import worlds
 from tests.dtoss.scenes import PARTITIONS, engine_of, taxis
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -32,7 +31,7 @@ def check(index, ids):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cell_of, "_draw", lambda *_: None)
             assert told(index, one) == short
-            cut = cell_of._cut(engine_of(index).view, place.partition, place.site, CellCache())
+            cut = cell_of._cut(engine_of(index).view, place.partition, place.site)
         drawn = cell_of._draw(engine_of(index).view, place.partition, place.site)
         if drawn is not None and drawn[0].clear:
             clear += 1
