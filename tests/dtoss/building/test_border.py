@@ -25,7 +25,7 @@ from dtoss.snapshots.partition_file import decode, encode
 from tests.dtoss.scenes import engine_of, in_partitions, neighbour_sets, taxis
 from tests.examples import examples
 
-ROWS = 3000
+ROWS = examples(3000, 1000)
 
 
 def table_of(batches):
@@ -38,7 +38,7 @@ MADE = {
     "hotspots": lambda: table_of(hotspots(ROWS, seed=2, count=12)),
     "fleet": lambda: table_of(fleet_at(make_fleet(ROWS, seed=3), 3600.0)),
     "taxis": lambda: pa.table(dict(zip(("lon", "lat"), taxis(np.random.default_rng(4), ROWS).T, strict=True))),
-    **{f"{kind} plane": (lambda kind=kind: table_of(degenerate(kind, 500, seed=5))) for kind in PLANE},
+    **{f"{kind} plane": (lambda kind=kind: table_of(degenerate(kind, examples(500, 200), seed=5))) for kind in PLANE},
     **{
         f"{kind} sphere": (lambda kind=kind: table_of(degenerate(kind, examples(500, 200), seed=5, metric="sphere")))
         for kind in SPHERE

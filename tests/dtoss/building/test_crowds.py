@@ -13,6 +13,7 @@ from dtoss.geometry.distance import distance
 from dtoss.partitioning.regions import Regions
 from tests import oracles
 from tests.dtoss.scenes import bounds_of
+from tests.examples import examples
 from tests.long import crowds
 
 
@@ -75,8 +76,8 @@ MORE = pytest.mark.deep("more worlds of the same kind, the dearest ones")
 
 @pytest.mark.parametrize("first", [*(pytest.param(first, marks=MORE) for first in (1000, 1010, 1020)), 1030])
 def test_made_worlds(first):
-    """Ten worlds each: kNN, range, count, conditions, owners, and what cells say of one another."""
-    for seed in range(first, first + 10):
+    """Ten worlds each, in make test five: kNN, range, count, conditions, owners, and what cells say of one another."""
+    for seed in range(first, first + examples(10, 5)):
         made = crowds.world(seed)
         assert (seed, crowds.differences(made)) == (seed, [])
         assert (seed, crowds.one_sided(crowds.build(made), made)) == (seed, [])

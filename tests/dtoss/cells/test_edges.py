@@ -79,7 +79,7 @@ def test_crowds_an_ulp_apart_that_once_had_other_neighbours_in_several_partition
 
 @pytest.mark.parametrize(("seed", "spacings"), [(6, SPACINGS), (54, SPACINGS), (257, (1e-14,))])
 def test_no_answer_depends_on_what_was_asked_before(seed, spacings):
-    """Of cells that were drawn on the way to others' neighbours, and of edges that were decided from their other end."""
+    """Of cells drawn on the way to others' neighbours, and of edges that were decided from their other end."""
     metric, positions, partitions = world(seed, spacings)
     index, lowest, edges = edges_of(metric, positions, partitions)
     seen, alone = index.engine.view.seen, set()

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from bench import exactness
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("name", exactness.SCENES)
 def test_all_partitions_equal_scipy_and_long_double(name, capsys):
     """Neighbours, areas, their sum and symmetry, for 1, 2, 7 and 64 partitions, lambda chosen and 0."""
-    assert exactness.compare(name, scale=0.01) == []
+    assert exactness.compare(name, scale=examples(100, 50) / 10_000) == []
     assert capsys.readouterr().out.count("lambda") == 7
 
 

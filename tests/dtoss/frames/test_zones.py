@@ -90,7 +90,7 @@ def frames_of(shapes, crs):
         )
 
 
-@settings(max_examples=examples(60, 10), deadline=None)
+@settings(max_examples=examples(60, 8), deadline=None)
 @given(st.data())
 def test_as_the_oracle_says(data):
     """Zones that overlap, lie in one another, repeat, have holes and parts, or are missing; corners on objects."""

@@ -220,7 +220,7 @@ def test_many_places_at_once_are_answered_as_one_by_one(tmp_path_factory, schema
         assert answers(found) == wanted
 
 
-@settings(max_examples=examples(15, 5), deadline=None)
+@settings(max_examples=examples(15, 3), deadline=None)
 @given(st.data())
 def test_any_sequence_of_changes_keeps_every_answer(tmp_path_factory, data):
     """Append, settle, make and drop orders, forget: after each one question of each kind, and of an older version."""

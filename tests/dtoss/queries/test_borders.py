@@ -80,7 +80,10 @@ def test_the_equator_the_antimeridian_and_poles_belong(edges):
     assert count_each(seam, shapes, edges) == [2, 2, 1, 1]
 
 
-@pytest.mark.parametrize("digits", [0, 1, 3, 5])
+FINER = pytest.mark.deep("digits between those of make test")
+
+
+@pytest.mark.parametrize("digits", [0, *(pytest.param(digits, marks=FINER) for digits in (1, 3)), 5])
 def test_straight_edges_are_decided_as_shapely_does_in_the_plane(digits):
     """Rounded corners and rounded places, many of them on edges; grids whose cells share edges with other corners."""
     rng = np.random.default_rng(digits)

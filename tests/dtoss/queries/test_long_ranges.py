@@ -161,7 +161,7 @@ def many_hits():
     return index, queries, radii, wanted
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.deep("1 and 3 are in make test")), 3])
 def test_answers_larger_than_what_is_written_at_a_time(many_hits, threads):
     """Whatever the memory that kernels write to holds: a query with more has its own, and none is written over."""
     index, queries, radii, wanted = many_hits

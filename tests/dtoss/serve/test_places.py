@@ -30,7 +30,7 @@ from tests.examples import examples
 
 KINDS = {"sphere": ("sphere", False), "texts": ("sphere", True), "plane": ("plane", False)}
 NAMES = {"sphere": ("lon", "lat"), "plane": ("x", "y")}
-REQUESTS = examples(2_000)
+REQUESTS = examples(2_000, 250)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -296,7 +296,7 @@ EXTRA = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=examples(1_500))
+@settings(max_examples=examples(1_500, 150))
 @given(path=st.sampled_from(["/knn", "/range", "/count"]), x=NUMBERS, y=NUMBERS, k=st.none() | NUMBERS,
        radius=st.none() | NUMBERS, extra=EXTRA, encode=st.booleans())  # fmt: skip
 def test_both_ways_answer_alike_byte_for_byte(both, path, x, y, k, radius, extra, encode):

@@ -19,6 +19,7 @@ from dtoss.kinds.kind import Search
 from dtoss.kinds.nearest_to import REVERSE_NEAREST
 from dtoss.shards.merge_answers import AT_HOMES, COUNTED_BY_SHARES, ShareQuestion, Together, answered_by
 from dtoss.shards.share import Share, held_index
+from tests.examples import examples
 
 EARTH = 2.0e7
 
@@ -122,7 +123,7 @@ def test_servers_answer_together_as_one_index(made, name, servers, kind):
     copies = [(int(rng.integers(servers)), int(rng.integers(count))) for _ in range(count)] if kind == "copies" else []
     copies = [(server, part) for server, part in copies if server <= server_of.max()]
     together = Servers(index, server_of, copies)
-    for _ in range(4):
+    for _ in range(examples(4, 2)):
         asked = drawn(index, rng)
         seen = together.as_seen(int(rng.integers(len(together.shares))))
         assert asyncio.run(seen.hits(asked)).equals(table_of(index.engine, asked)), asked

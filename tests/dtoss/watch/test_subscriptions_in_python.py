@@ -15,6 +15,7 @@ from dtoss.errors import InputError
 from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.place_worlds import SPHERE, pairs_in, pairs_of, random_world, same, table_of
 from tests.dtoss.watch.streams import ATTRIBUTES, random_asked, random_rows
+from tests.examples import examples
 
 STATION = {"id": "station", "circle": [8.66, 50.11, 400.0]}
 
@@ -56,7 +57,7 @@ def table_of_rows(rows):
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(examples(8, 4)))
 def test_events_are_those_of_the_loop(seed):
     rng = np.random.default_rng(seed)
     asked = [random_asked(rng, f"s{i:02}", stays=False) | {"expires": None, "version": 0} for i in range(12)]

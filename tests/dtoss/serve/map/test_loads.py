@@ -19,6 +19,7 @@ from dtoss.serve.observability.partition_counts import (
     mark_of,
 )
 from tests.dtoss.serve.served import town
+from tests.examples import examples
 
 MARK = mark_of("0123456789abcdef")
 PARTITIONS = 8
@@ -108,15 +109,15 @@ def test_a_sudden_burst_is_drawn_more_and_more_thinly():
 
 def test_sums_are_right_where_rates_change():
     """Each draw stands for as many requests as it was drawn of, whatever the second after brings."""
-    counts = HomeCounts(1)
+    rounds, counts = examples(300, 100), HomeCounts(1)
     homes = Homes(counts.of(0), 5)
-    for _ in range(300):
+    for _ in range(rounds):
         for requests in (500, 64 * LOOKED_UP):
             for at in range(0, requests, 100):
                 homes.add(np.full(100, at % 200 / 100), np.zeros(100), 100)
             settled(homes)
     found = counts.read(PARTITIONS)[0]
-    asked = 300 * (500 + 64 * LOOKED_UP)
+    asked = rounds * (500 + 64 * LOOKED_UP)
     assert found.requests == asked
     assert found.of.sum() == pytest.approx(asked, rel=2e-4)
 

@@ -42,8 +42,7 @@ def features(body):
     return decoded["objects"]["features"] if decoded else []
 
 
-@pytest.mark.parametrize("kind", ["sphere", "plane"])
-@pytest.mark.parametrize("strings", [False, True])
+@pytest.mark.parametrize(("kind", "strings"), [("sphere", True), ("plane", False)])
 def test_a_tile_is_the_bytes_of_the_index_for_good(kind, strings):
     """Ids are text whatever they are; the bytes may be kept for a year, by their name."""
     index = town(kind, strings=strings)
@@ -204,7 +203,7 @@ def test_a_sample_takes_little_and_so_does_what_is_kept_for_it():
 
 def test_a_condition_that_is_no_longer_kept_is_not_held_by_tiles():
     """Its masks have a byte for each object of the index."""
-    index = town()
+    index = town(objects=300)
     tiles = Tiles(index, whole=Whole(below=0))
     found = index.filters.get("speed < 10")
     held, body = weakref.ref(found), tiles.objects(*ALL, None, found)

@@ -84,7 +84,7 @@ def test_files_go_that_nothing_needs(tmp_path):
     assert verify_watch(home).damaged == []
 
 
-@settings(deadline=None, max_examples=examples(12))
+@settings(deadline=None, max_examples=examples(12, 5))
 @given(
     st.lists(st.tuples(st.integers(0, 11), st.sampled_from(["a", "b"])), max_size=4),
     st.lists(st.integers(0, 8), min_size=1, max_size=3),

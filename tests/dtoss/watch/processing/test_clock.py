@@ -230,7 +230,7 @@ def odd_rows(rng, count, objects, span):
     return rows
 
 
-@settings(max_examples=examples(24, 5), deadline=None)
+@settings(max_examples=examples(24, 3), deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     objects=st.sampled_from([1, 2, 3, 4, 9]),

@@ -10,6 +10,7 @@ from dtoss.watch.processing.batch_rows import by_id_and_time
 from dtoss.watch.watch_folder import Home, Limits
 from tests.dtoss.watch.processing.held import held_equal
 from tests.dtoss.watch.streams import change, circle, run, settings_of, told
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.deep("more seeds of the same kind"))])
@@ -17,8 +18,11 @@ from tests.dtoss.watch.streams import change, circle, run, settings_of, told
 def test_events_made_some_at_a_time_are_the_loops(tmp_path, room, first):
     """Groups of a few rows of a file; subscriptions that came since the large index stand in the order of ids."""
     few = Limits(event_group_rows=room, least_delta=3)
-    total = [held_equal(tmp_path / str(seed), seed, tasks=2, expire=20, limits=few) for seed in range(first, first + 4)]
-    assert sum(map(len, total)) > 60
+    total = [
+        held_equal(tmp_path / str(seed), seed, tasks=2, expire=20, limits=few)
+        for seed in range(first, first + examples(4, 2))
+    ]
+    assert sum(map(len, total)) > 15 * len(total)
 
 
 def test_events_of_a_row_stand_by_the_ids_of_both_indexes(tmp_path):

@@ -10,7 +10,7 @@ from tests.dtoss.watch.processing.scripted import FEW
 
 
 @pytest.mark.parametrize(
-    "batches", [20, pytest.param(40, marks=pytest.mark.deep("forty batches, twenty are in make test"))]
+    "batches", [12, pytest.param(40, marks=pytest.mark.deep("forty batches, twelve are in make test"))]
 )
 def test_readers_are_told_each_event_once_while_others_change_fold_and_remove(tmp_path, batches):
     """Some batches, two who subscribe, one who folds and retains, two readers with cursors of their own."""

@@ -10,6 +10,7 @@ from tests.dtoss.watch.real.whole import WORLDS, held
 
 FEW = {"taxis": 1_000, "ships": 1_000, "aircraft": 1_000}
 ALIKE = {
+    "ships": "tracks like those of taxis and aircraft",
     "brightkite": "rows like those of gowalla",
     "brightkite in words": "messages like those of gowalla",
 }

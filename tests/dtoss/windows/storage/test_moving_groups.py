@@ -16,6 +16,7 @@ from dtoss.windows.storage.window_document import head_of
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.storage.kept import ALL, begin, check, commit, counts_add_up, made, spec
 from tests.dtoss.windows.storage.kept import rows_of as as_rows
+from tests.examples import examples
 
 
 @st.composite
@@ -32,7 +33,7 @@ def placements(draw, batches):
     return found
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6, 3), deadline=None)
 @given(st.integers(0, 10_000), placements(5), st.booleans())
 def test_moving_any_groups_at_any_batch_changes_no_byte_of_a_result(seed, drawn, few):
     """Results are the files of one worker, byte for byte, and the oracle's; what moved is told."""
