@@ -106,7 +106,7 @@ def test_taxis_in_the_plane_equal_long_double():
     sites = distinct(metres)
     bounds = box_of(sites)
     diagram = voronoi(sites, bounds)
-    check_plane(sites, bounds, diagram, rng.choice(len(sites), examples(120), replace=False).tolist())
+    check_plane(sites, bounds, diagram, rng.choice(len(sites), examples(120, 15), replace=False).tolist())
     assert diagram.area.sum() == pytest.approx((bounds[2] - bounds[0]) * (bounds[3] - bounds[1]), rel=1e-12)
     assert_symmetric(diagram)
 
@@ -204,7 +204,7 @@ def test_taxis_on_the_sphere_equal_long_double():
     sites = distinct(space_of().vectors(taxis(rng, 6000)))
     diagram = voronoi(sites)
     found = neighbour_sets(diagram)
-    for i in rng.choice(np.flatnonzero(~diagram.rim), examples(120), replace=False).tolist():
+    for i in rng.choice(np.flatnonzero(~diagram.rim), examples(120, 15), replace=False).tolist():
         edges, area, _ = oracles.tangent_cell(sites, i)
         real = {j for j, length in edges.items() if length > SHORT}
         assert real <= found[i]

@@ -87,6 +87,7 @@ def test_shipped_code_answers_until_this_processors_is_compiled(site, ask, tmp_p
     assert ask(site, **env) == (own, "0", "True", "0", "")
 
 
+@pytest.mark.deep("the same code in a zip, compiled again; a folder with it is in make test")
 def test_shipped_code_is_found_in_a_zip(site, ask, tmp_path):
     """As workers of a cluster import it; what is compiled beside is kept for the user, and found from another place."""
     archive = shutil.make_archive(str(tmp_path / "one"), "zip", site)

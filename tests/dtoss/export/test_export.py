@@ -264,8 +264,17 @@ def test_planar_regions_are_where_objects_belong(tmp_path, partitions):
         assert regions["neighbours"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("count", [2, 3, 7, 50])
-@pytest.mark.parametrize("spread", [0.0, 0.05, 0.5, 3.0])
+OTHERS = pytest.mark.deep("every other pair of a count and weights; each of both is in make test")
+
+
+@pytest.mark.parametrize(
+    ("count", "spread"),
+    [
+        pytest.param(count, spread, marks=() if (i + j) % 2 else OTHERS)
+        for i, count in enumerate((2, 3, 7, 50))
+        for j, spread in enumerate((0.0, 0.05, 0.5, 3.0))
+    ],
+)
 def test_spherical_regions_are_where_objects_belong(count, spread):
     """With any weights: areas sum to the sphere; a place lies on the left of all rings of one piece of its region."""
     rng = np.random.default_rng(67)

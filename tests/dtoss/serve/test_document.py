@@ -233,6 +233,7 @@ def test_positions_that_are_told(tmp_path):
         assert (found["lon"], found["lat"]) == (139.5, 35.5)
 
 
+@pytest.mark.deep("a server of its own; rows that are told and then asked for are in test_positions_that_are_told")
 def test_a_row_that_is_told_is_found_as_the_first_page_of_fresh_has_it(tmp_path):
     """The row is the nearest to where it was told to be; ``dtoss run`` is another one's."""
     page = (ROOT / "docs" / "fresh.md").read_text(encoding="utf-8").partition("\n## ")[0]

@@ -8,10 +8,11 @@ import decimal
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.serve.answers.json_out import json_value, json_values
+from tests.examples import examples
 
 SOME = {
     "int8": [1, None, -128],
@@ -46,6 +47,7 @@ def test_of_each_type(name):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_of_moments(unit, zone, data):
     """Of any year that Arrow can write, in each unit, before 1970 too."""

@@ -16,11 +16,12 @@ from dtoss.hits import Hits
 from dtoss.serve.core.server_settings import Limits, Sizes
 from tests.dtoss.serve.bulk.streams import ARROW, places_of, stream_of, table_in
 from tests.dtoss.serve.served import NAME, WAIT, Asker, running, target, town, turn, until
+from tests.examples import examples
 
 KINDS = {"sphere": ("sphere", False), "texts": ("sphere", True), "plane": ("plane", False)}
 JSON = "application/json"
 COLUMNS = ["speed", "share", "name", "seen", "free"]
-QUERIES = 2_000
+QUERIES = examples(2_000, 800)
 
 
 @pytest.fixture(scope="module", params=KINDS)

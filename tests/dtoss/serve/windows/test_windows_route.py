@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from dtoss.serve.core.server_settings import Limits, Paces
 from dtoss.windows.durations import time_text
 from dtoss.windows.query.window_query import open_windows
+from dtoss.windows.storage.window_folder import Home
 from tests.dtoss.serve.served import Asker, running, target, town
 from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 
@@ -28,13 +30,20 @@ def rows(seed, first, last, objects=9):
     return [(int(rng.integers(objects)), one, *rng.uniform(-2, 12, 2).tolist()) for one in t]
 
 
-@pytest.fixture
-def stored(tmp_path):
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
     """Windows of a store with two batches."""
-    home, fixed = begin(tmp_path / "store", name="fleet")
+    home, fixed = begin(tmp_path_factory.mktemp("served") / "store", name="fleet")
     commit(home, fixed, rows(1, 0, 30))
     commit(home, fixed, rows(2, 27, 50))
     return home, fixed
+
+
+@pytest.fixture
+def stored(whole, tmp_path):
+    """A copy of them."""
+    home, fixed = whole
+    return Home(str(shutil.copytree(home.store, tmp_path / "store")), "fleet"), fixed
 
 
 @pytest.fixture

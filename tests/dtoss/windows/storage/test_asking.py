@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -27,17 +28,24 @@ from tests.dtoss.windows.storage.kept import SECOND, SITES, check_row, commit, f
 SHOPS = pa.array(["Main Street", "Harbour", None])
 
 
-@pytest.fixture
-def stored(tmp_path):
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
     """Windows of shops with names, of three batches, and their rows."""
     wanted = spec()
-    home = Home(str(tmp_path / "store"), "fleet")
+    home = Home(str(tmp_path_factory.mktemp("asked") / "store"), "fleet")
     fixed = FixedSpec(wanted, write_keys(home, of_sites(SITES, SHOPS)))
     fix(home, fixed)
     batches = made(3, batches=3)
     for batch in batches:
         commit(home, fixed, batch)
     return home, fixed, batches
+
+
+@pytest.fixture
+def stored(whole, tmp_path):
+    """A copy of them."""
+    home, *others = whole
+    return Home(str(shutil.copytree(home.store, tmp_path / "store")), "fleet"), *others
 
 
 def values(table):
