@@ -214,4 +214,4 @@ class ToldTexts(Told):
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("machine", [Told, ToldTexts])
 def test_generations_are_what_brute_force_says(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples(5_000, 12), stateful_step_count=15))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(5_000, 25), stateful_step_count=15))

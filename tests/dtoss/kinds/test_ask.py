@@ -9,7 +9,6 @@ import dtoss
 from dtoss.kinds.all_kinds import ALL_KINDS
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.served import NAME, Asker, running, target, town
-from tests.examples import examples
 
 RADIUS = {"sphere": 900.0, "plane": 12.0}
 
@@ -70,8 +69,8 @@ def test_the_short_way_says_what_the_general_one_says(world):
     with running(index) as one, several(index, placement, 3) as others:
         for server in (one, others[0]):
             with Asker(server) as asker:
-                for path, more in targets(index, places[: examples(12, 6)], radius):
+                for path, more in targets(index, places[:12], radius):
                     general = f"{path}&{target('', **more)[1:]}"
                     short, long = asker.raw(path), asker.raw(general)
                     assert (short[0], short[2]) == (200, long[2]), path
-        assert len(one.heard.hot_answers) > 5 * examples(12, 6)
+        assert len(one.heard.hot_answers) > 60

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from math import ceil, inf
 from typing import Any
 
@@ -14,13 +15,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.conditions.parse import parse_condition
+from dtoss.conditions.parse import Condition, parse_condition
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import Space
 from dtoss.watch.subscription import Near, Stay, said_of_stay
 from dtoss.watch.words.formula import parse_words
 from dtoss.watch.words.tokenizer import tokens
 from tests.oracles import in_order, in_zone
+
+
+@cache
+def _condition(text: str, schema: tuple[tuple[str, Any], ...]) -> Condition:
+    """Return a condition, which is asked of each row."""
+    return parse_condition(text, dict(schema))
 
 
 def asked_holds(space: Space, schema: Mapping[str, Any], asked: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
@@ -57,7 +64,7 @@ def asked_holds(space: Space, schema: Mapping[str, Any], asked: Mapping[str, Any
     if asked["where"] is not None:
         values = {"id": row.get("id"), **row["attributes"]}
         columns = {name: pa.array([values.get(name)], kind) for name, kind in schema.items()}
-        if not parse_condition(asked["where"], schema).matches(columns.__getitem__, 1)[0]:
+        if not _condition(asked["where"], tuple(schema.items())).matches(columns.__getitem__, 1)[0]:
             return None
     if asked["words"] is not None:
         if row.get("text") is None and "text" not in row:
