@@ -14,6 +14,7 @@ from dtoss.conditions.parse import parse_condition
 from tests.dtoss.conditions.sql_conditions import Conditions, town
 from tests.dtoss.conditions.sql_differences import DIFFERENCES, ERROR, REFUSED, WORKS, tables
 from tests.dtoss.conditions.sql_oracle import asked, connection, differing
+from tests.examples import examples
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "queries.md"
 TABLE = {
@@ -35,7 +36,7 @@ MORE = pytest.mark.deep("more seeds of the same kind")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=MORE) for seed in (1, 2, 3)), 4])
 def test_random_conditions(seed):
     """Columns of all types at their edges, with nulls, NaN and texts that want quoting; constants beyond each range."""
-    assert differing(seed, 2000) == []
+    assert differing(seed, examples(2000, 800)) == []
 
 
 def test_the_generator_gives_every_answer():

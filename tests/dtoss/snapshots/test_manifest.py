@@ -22,9 +22,10 @@ from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.examples import examples
 
 ROOT = Path(__file__).parents[3]
-N = 100
+N = examples(100, 40)
 PLACES = np.random.default_rng(3).uniform(-5.0, 5.0, (N, 2))
 QUERIES = PLACES[:6] + 0.01
 CORNERS = [[-2.0, -2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, 2.0]]
