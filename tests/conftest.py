@@ -83,6 +83,8 @@ def spark():
     from pipelines.spark.session import spark_session
 
     few = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    # to compile each query for a few rows takes a tenth of the time; the deep tier does it, as users' Spark
+    few |= {} if ALL[0] else {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     session = spark_session("local[2,2]", driver_memory="1g", name="tests", settings=few)
     yield session
     session.stop()

@@ -105,7 +105,12 @@ def reverse(rows):
     return oracles.reverse_nearest(SPACE, rows.ids, rows.positions, QUERIES[:3])
 
 
-@pytest.fixture(scope="module", params=PARTITIONS)
+ONE_OR_TWO = pytest.mark.deep("tests/dtoss/queries/test_worlds.py asks the same in one and two partitions")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(many, marks=ONE_OR_TWO if many < 7 else ()) for many in PARTITIONS]
+)
 def asked(request, rows):
     """A set, and its index in so many partitions."""
     index = dtoss.build(rows.ids, rows.positions, columns=rows.columns, partitions=request.param)

@@ -53,6 +53,7 @@ CONSUMER = "a program of its own; tests/pipelines/command/watch/test_reader_exam
 NOT_RUN = {
     ("README.md", "pip install '.[serve]'"): "the same on the way of the tutorial, which runs; the loop goes on",
     ("docs/tutorial.md", "pip install '.[serve]'"): "it is installed",
+    ("docs/erasure.md", "dtoss serve --store taxis --log-places"): "tests/dtoss/serve/test_accesses.py rounds places",
     ("docs/renting.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
     ("docs/renting.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
     ("docs/map.md", "dtoss serve --store demo/store"): DEMO,

@@ -119,7 +119,10 @@ def test_both_engines_commit_the_same_bytes(spark, tmp_path, kind):
     assert any(file.startswith("quarantine") for file in made[0][0])
 
 
-@pytest.mark.parametrize("kind", ["parquet", "text", "lines"])
+TEXT = pytest.mark.deep("text is read as in test_both_engines_commit_the_same_bytes, by the same reader")
+
+
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("text", marks=TEXT), "lines"])
 def test_patterns_of_accesses_are_the_same(spark, tmp_path, kind):
     """To the byte, and the rows that were set aside, by reason."""
     write, ends, _, said = KINDS[kind]

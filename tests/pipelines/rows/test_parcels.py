@@ -140,15 +140,15 @@ def plain(ids):
 
 
 @pytest.mark.parametrize("strings", [False, True])
-def test_one_id_that_repeats_among_many(spark, tmp_path, strings):
+def test_one_id_that_repeats_among_many(engine, tmp_path, strings):
     """It is named; with on_duplicate="any" the greater row stays, and no file of the first attempt."""
     ids = some_ids(strings)
     table = pa.concat_tables([plain(ids), pa.table({"id": ids.slice(900, 1), "lon": [50.0], "lat": [0.0]})])
     store = tmp_path / "store"
     with pytest.raises(InputError, match=f"1 ids stand more than once, {ids[900]} among them"):
-        rebuilt(spark, table, store, partitions=7)
+        rebuilt(engine, table, store, partitions=7)
     assert not [name for name in listing(store) if "partitions" in name]
-    index = rebuilt(spark, table, store, partitions=7, on_duplicate="any")
+    index = rebuilt(engine, table, store, partitions=7, on_duplicate="any")
     assert len(index) == 2000
     assert index[ids[900].as_py()]["lon"] == 50.0
     manifest = Store(str(store)).manifest()

@@ -129,7 +129,7 @@ def test_a_limit_prints_the_first_rows(stores, command, monkeypatch, form, way):
         _, out, err = command(*words, *options)
         everything = rows(out)
         assert (len(everything) > 3, err) == (True, "")
-        for limit in (1, 3, len(everything), len(everything) + 1, 5_000):
+        for limit in (1, len(everything), len(everything) + 1):
             code, out, err = command(*words, *options, "--limit", limit)
             assert (code, rows(out)) == (0, everything[:limit])
             assert err == (
