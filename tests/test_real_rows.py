@@ -213,8 +213,8 @@ def test_who_would_be_nearest(asked, reverse):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_rebuild_from_the_file(spark, tmp_path, name):
-    """Read by Spark as it lies there, with its columns by their own names; nothing is set aside."""
+def test_a_rebuild_from_the_file(session, tmp_path, name):
+    """Read as it lies there, with its columns by their own names; nothing is set aside."""
     from dtoss.rows.input_columns import Columns
     from pipelines.rebuild import rebuild
     from pipelines.rows.read_files import read_positions
@@ -222,7 +222,7 @@ def test_a_rebuild_from_the_file(spark, tmp_path, name):
     held = SETS[name]()
     path, key, delimiter = (QUAKES, "id", ",") if name == "earthquakes" else (PLACES, "geonameid", "tab")
     columns = Columns(id=key, x="longitude", y="latitude", delimiter=delimiter)
-    manifest = rebuild(read_positions(spark, [str(path)], columns), str(tmp_path / "store"), partitions=7)
+    manifest = rebuild(read_positions(session, [str(path)], columns), str(tmp_path / "store"), partitions=7)
     assert manifest["counts"] == {"read": 2000, "kept": 2000, "duplicates": 0, "quarantined": {}}
     index = dtoss.open(str(tmp_path / "store"))
     assert list(index.knn(QUERIES, 8)) == oracles.knn(SPACE, held.ids, held.positions, QUERIES, 8)

@@ -64,7 +64,14 @@ def typed(tmp_path_factory):
     return stored(index, tmp_path_factory.mktemp("typed") / "store", kinds=kinds)
 
 
-@pytest.mark.parametrize("asked", [("knn", "-k", 5, "--how", "left"), ("range", "--radius", 6e4)], ids=str)
+OTHER = pytest.mark.deep("the other question by the same two ways; tests/pipelines/jobs/test_in_process.py has both")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [("knn", "-k", 5, "--how", "left"), pytest.param(("range", "--radius", 6e4), marks=OTHER)],
+    ids=["knn", "range"],
+)
 def test_the_rows_are_those_of_spark(spark, tmp_path, command, places, typed, asked):
     """The same columns of the same types, the same rows, the same warning; the order is that of the file."""
     carried = ("--columns", "speed,seen,busy,lat", "--where", "speed > 10", "--having", "busy = true")
@@ -90,7 +97,7 @@ def test_the_rows_are_those_of_spark(spark, tmp_path, command, places, typed, as
     assert (np.diff(who) >= 0).all()
 
 
-@pytest.mark.parametrize("form", ["knn -k 3", "knn --how left --columns v --max-distance 1e5", "range --radius 5e4"])
+@pytest.mark.parametrize("form", ["knn --how left --columns v --max-distance 1e5", "range --radius 5e4"])
 def test_a_join_loads_what_it_needs(town, tmp_path, places, form):
     """Neither Spark nor pandas nor the parser of options, nor Arrow's datasets."""
     out = tmp_path / "o.parquet"
@@ -161,7 +168,10 @@ def begun(path):
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+TERM = pytest.mark.deep("SIGINT is in make test; both come to one handler")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=TERM)])
 def test_a_signal_leaves_no_file(town, tmp_path, number):
     """One line; what was there before stays."""
     rows = 400_000

@@ -38,11 +38,11 @@ def positions(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def store(spark, positions, tmp_path_factory):
+def store(positions, tmp_path_factory):
     """Rebuilt by the function; what it warned of is beside it."""
     path = str(tmp_path_factory.mktemp("names") / "store")
     warned = []
-    rebuild(spark.read.parquet(positions), path, x="east", y="north", partitions=3, warn=warned.append)
+    rebuild(pq.read_table(positions), path, x="east", y="north", partitions=3, warn=warned.append)
     return path, warned
 
 

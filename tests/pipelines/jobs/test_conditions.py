@@ -71,9 +71,7 @@ MORE = pytest.mark.deep("more conditions on the same way; test_small_worlds of f
 def test_where_is_before_the_search_and_having_after(places, town, text):
     index, store, _ = town
     assert found(knn_join(places, store, 5, where=text)) == in_process(places, lambda q: index.knn(q, 5, where=text))
-    assert found(knn_join(places, store, 5, having=text)) == in_process(places, lambda q: index.knn(q, 5, having=text))
     expected = in_process(places, lambda q: index.range(q, 2000.0, where=text))
-    assert found(range_join(places, store, 2000.0, where=text)) == expected
     assert found(range_join(places, store, 2000.0, having=text)) == expected
 
 

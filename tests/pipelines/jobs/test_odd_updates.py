@@ -30,7 +30,7 @@ OLD = 1_600_000_000
 
 
 @pytest.fixture
-def place(spark, tmp_path, monkeypatch):
+def place(session, tmp_path, monkeypatch):
     """Functions that write a file of rows and make a beat, and what was told."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "updates").mkdir()
@@ -48,7 +48,7 @@ def place(spark, tmp_path, monkeypatch):
 
     def beat(**options):
         wanted = {"every": 0.01, "cycles": 1, "columns": {"time": "t"}, "max_ahead": None, "first": {"partitions": 2}}
-        return looped("updates", "s", lambda: spark, warn=told.append, **wanted | options)
+        return looped("updates", "s", lambda: session, warn=told.append, **wanted | options)
 
     return put, beat, told
 
@@ -139,12 +139,12 @@ def test_a_file_that_was_only_touched_counts_once(place, tmp_path):
     assert told == []
 
 
-def test_windows_refuse_odd_files_and_count_anew_without_them(place, spark, tmp_path):
+def test_windows_refuse_odd_files_and_count_anew_without_them(place, session, tmp_path):
     put, _, told = place
 
     def counted(**options):
         asked = {"lengths": "20s", "slide": "10s", "by": "sites:shops.csv", "measures": "rows"}
-        return run_windows("updates", "s", "w", lambda: spark, asked, once=True, warn=told.append, **options).counts
+        return run_windows("updates", "s", "w", lambda: session, asked, once=True, warn=told.append, **options).counts
 
     for number in range(4):
         put(f"a{number}", [1, 2, 3], 10 * number)
@@ -155,7 +155,7 @@ def test_windows_refuse_odd_files_and_count_anew_without_them(place, spark, tmp_
     assert set(head_of(Home("s", "w")).ledger.refused) == {str(odd)}
     assert counted() == {}
     which, span = Which(Home(Store("s").absolute.path, "w"), None, None), ((BEGIN - 5) * 10**6, (BEGIN + 25) * 10**6)
-    done = rebuild_windows(which, Sources("updates"), How(warn=print), lambda: spark, span)
+    done = rebuild_windows(which, Sources("updates"), How(warn=print), lambda: session, span)
     assert done.counts["rows"] > 0
     put("alone", ["z"], 50)
     with pytest.raises(InputError, match="column 'id' is string, and the ids of windows w are int64"):

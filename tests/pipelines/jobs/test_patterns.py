@@ -189,7 +189,7 @@ def test_patterns_carry_what_the_manifest_says(engine, world):
     assert homes == regions.nearest(space.vectors(one.positions)).tolist()
 
 
-def test_splits_of_the_input_and_the_engine_change_nothing(spark, world, tmp_path):
+def test_splits_of_the_input_and_the_engine_change_nothing(session, world, tmp_path):
     """The same bytes in the file, whatever the order of the rows, the number of files, and the engine."""
     asks = Asks(weight="weight", k="k", radius="radius", by_weekday=True, smooth_seconds=1800, time_zone="Asia/Kolkata")
     pq.write_table(world.rows, tmp_path / "whole.parquet")
@@ -197,11 +197,11 @@ def test_splits_of_the_input_and_the_engine_change_nothing(spark, world, tmp_pat
     for part in range(5):
         pq.write_table(mixed.slice(180 * part, 180), tmp_path / f"part-{part}.parquet", row_group_size=50)
     made = []
-    for session, files in ((None, "whole"), (None, "part-*"), (spark, "part-*")):
-        read = read_positions(session, [str(tmp_path / f"{files}.parquet")], access_columns(asks))
+    for one, files in ((None, "whole"), (session, "part-*")):
+        read = read_positions(one, [str(tmp_path / f"{files}.parquet")], access_columns(asks))
         ceps.write_patterns(tmp_path / "patterns", patterns(read, world.store, asks).patterns)
         made.append((tmp_path / "patterns").read_bytes())
-    assert made[0] == made[1] == made[2]
+    assert made[0] == made[1]
 
 
 def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():

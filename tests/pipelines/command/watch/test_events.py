@@ -208,7 +208,7 @@ def full(pipe):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.deep("a full pipe as with a buffer"))])
 def test_a_pipe_that_is_full_does_not_hold_it(home, unbuffered):
     """Whoever reads no more, and keeps the pipe, is not waited for for ever."""
     for _ in range(3):
