@@ -128,7 +128,7 @@ def test_lines_inside_a_quote_that_another_line_opened_do_not_vanish(write):
     assert counts.dropped == {"inside a quote that another line opened (--multiline if it may)": 3}
     rows, counts = fields(write(content), ("a", "c"), quote=None)
     assert values(rows) == [("1", "3"), ("4", "6"), ("7", "9"), ("10", "12"), ("13", "15")]
-    endless = 'a,b\n1,"2\n' + "3,4\n" * (BLOCK // 2)
+    endless = 'a,b\n1,"2\n' + "3,4\n" * (BLOCK // 3)
     with pytest.raises(BadInput, match="--quote none"):
         fields(write(endless), ("a",))
 

@@ -34,7 +34,7 @@ def told(process):
 def broken_cycles(tmp_path_factory):
     """What three loops of cycles that break have told, one after the other in one process."""
     store = tmp_path_factory.mktemp("broken") / "store"
-    return told(script("broken", store, "kill", 1, 5, "error", 2, 8, "full", 3, 8))
+    return told(script("broken", store, "kill", 1, 8, "error", 2, 9, "full", 3, 9))
 
 
 @pytest.mark.parametrize("how", ["kill", "error", "full"])

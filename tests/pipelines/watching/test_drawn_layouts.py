@@ -25,6 +25,7 @@ from tests.dtoss.watch.streams import (
     stands,
     told,
 )
+from tests.examples import ALL
 from tests.pipelines.watching.drawn_layouts import WORDS, run_drawn
 
 FORMULAS = [
@@ -81,7 +82,7 @@ def test_events_are_those_of_one_task_in_the_same_order(tmp_path, seed):
         rows = [row | {"id": str(row["id"])} for row in rows]
     names = [f"s{number}" for number in range(9)]
     more = {"ids": made.id_type, "expire": expire, "carry": ("kind",)}
-    for part in np.array_split(np.arange(len(rows)), 5):
+    for part in np.array_split(np.arange(len(rows)), 5 if ALL[0] else 3):
         some = [rows[row] for row in part]
         new = [(asked_with_words if text else random_asked)(rng, name) for name in rng.choice(names, 3, replace=False)]
         gone = rng.choice(names, rng.integers(0, 2)).tolist()
