@@ -506,7 +506,7 @@ def servers_only(folder):
     return file
 
 
-def test_planning_needs_no_spark(few, servers, tmp_path, monkeypatch):
+def test_planning_needs_no_spark(few, servers, tmp_path):
     """`dtoss plan` and `dtoss report` run where pyspark cannot be imported; as modules they are the same commands."""
     out = tmp_path / "plan.json"
     common = [str(few), "--servers", str(servers), "--out", str(out)]
@@ -515,9 +515,12 @@ def test_planning_needs_no_spark(few, servers, tmp_path, monkeypatch):
         assert (ended.code, ended.err) == (0, "")
     first = out.read_bytes()
     assert (tmp_path / "report" / "report.html").is_file()
-    monkeypatch.setattr(sys, "argv", ["pipelines.plan", *common])
     warnings.simplefilter("ignore", RuntimeWarning)  # what has been imported here is run once more
-    with pytest.raises(SystemExit) as done:
-        runpy.run_module("pipelines.plan", run_name="__main__")
+    argv, sys.argv = sys.argv, ["pipelines.plan", *common]
+    try:
+        with pytest.raises(SystemExit) as done:
+            runpy.run_module("pipelines.plan", run_name="__main__")
+    finally:
+        sys.argv = argv
     assert done.value.code in (0, None)
     assert out.read_bytes() == first
