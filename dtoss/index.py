@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.hits import Hits
 from dtoss.kinds.all_kinds import kind_of
+from dtoss.kinds.kind import About
 from dtoss.kinds.nearest_to import nearest_to
+from dtoss.kinds.shapes import ask_shapes
 from dtoss.names import position_names
 
 if TYPE_CHECKING:
@@ -472,7 +474,7 @@ class Index:
     def ask(
         self,
         kind: str,
-        positions: Places,
+        positions: Any,
         *,
         where: str | None = None,
         having: str | None = None,
@@ -488,7 +490,7 @@ class Index:
         kind
             Such as ``"reverse_nearest"``: those of :data:`dtoss.kinds.all_kinds.ALL_KINDS`, which say what they take.
         positions, where, having, columns, crs, threads
-            As in :meth:`knn`.
+            As in :meth:`knn`; boxes or polygons of a kind that is about those, as in :meth:`box` and :meth:`within`.
         **parameters
             What the kind takes beside, such as ``k``; what is left out is as a server has it.
 
@@ -509,6 +511,8 @@ class Index:
         from dtoss.kinds.alone import Alone
 
         named = kind_of(kind)
+        if named.about != About.PLACES:
+            return ask_shapes(self, named, positions, parameters, where, having, columns, crs, threads)
         given = named.with_defaults(parameters, where, having, columns)
         threads = whole_number("threads", threads, 1)
         places = self.engine.places(positions, crs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,27 @@ from numpy.typing import NDArray
 from dtoss.client.chunked_queries import PLACES_AT_A_TIME
 from dtoss.client.http_connections import Answer
 from dtoss.client.remote_server import Server
-from dtoss.client.url_and_hits import column_of, hits_of, together
-from dtoss.geometry.space import Space
+from dtoss.client.url_and_hits import boxes_json, column_of, hits_of, together
 from dtoss.hits import Hits
 
-Bodies = Callable[[slice], bytes]
-"""The body that asks some of the shapes."""
+
+@dataclass(frozen=True)
+class Sent:
+    """What is asked about, places or shapes, as a server reads it."""
+
+    count: int
+    body: Callable[[slice], bytes]  # Of some of them
+    most: int = PLACES_AT_A_TIME  # Of a request
+
+
+def sent_boxes(boxes: NDArray[np.float64]) -> Sent:
+    """Return boxes, float64 (m, 4), as they are sent."""
+    return Sent(len(boxes), lambda rows: boxes_json(boxes[rows]))
+
+
+def sent_polygons(shapes: list[bytes]) -> Sent:
+    """Return GeoJSON as it is sent: one of them in a request."""
+    return Sent(len(shapes), lambda rows: shapes[rows.start], 1)
 
 
 class Bulk:
@@ -25,57 +41,44 @@ class Bulk:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    @property
-    def _space(self) -> Space:
-        return self._server.seen().space
+    def places(
+        self, places: NDArray[np.float64], radius: NDArray[np.float64] | None = None, most: int = PLACES_AT_A_TIME
+    ) -> Sent:
+        """Return places, float64 (m, 2), with radii, float64 (m,), if there are any, as they are sent."""
+        most = min(most, PLACES_AT_A_TIME)
+        return Sent(len(places), lambda rows: self._server.table(places, radius, rows), most)
 
     def hits(
-        self,
-        route: str,
-        places: NDArray[np.float64],
-        radius: NDArray[np.float64] | None,
-        parameters: dict[str, Any],
-        *,
-        most: int = PLACES_AT_A_TIME,
-        snapshot: str | None = None,
-        first: int = 0,
+        self, route: str, sent: Sent, parameters: dict[str, Any], snapshot: str | None = None, first: int = 0
     ) -> Hits:
-        """Return the hits of places.
+        """Return the hits of places or shapes.
 
-        ``places``: float64 (m, 2); ``radius``: float64 (m,); None where the route takes none; ``snapshot``: that has to
-        answer; any when None; ``first``: the number of the first place.
+        ``snapshot``: that has to answer; any when None; ``first``: the number of the first place.
         """
         server = self._server
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
-            answer = server.ask("POST", route, parameters, one, server.table(places, radius, rows))
-            return answer, hits_of(answer, rows.stop - rows.start, self._space, first + rows.start)
+            answer = server.ask("POST", route, parameters, one, sent.body(rows))
+            return answer, hits_of(answer, rows.stop - rows.start, server.seen().space, first + rows.start)
 
-        return together(server.whole(len(places), min(most, PLACES_AT_A_TIME), ask, snapshot)[0])
+        return together(server.whole(sent.count, sent.most, ask, snapshot)[0])
 
-    def column(
-        self,
-        route: str,
-        name: str,
-        places: NDArray[np.float64],
-        radius: NDArray[np.float64] | None,
-        parameters: dict[str, Any],
-    ) -> tuple[NDArray[Any], str]:
-        """Return a column with a value for each place, and the snapshot that has answered."""
+    def column(self, route: str, name: str, sent: Sent, parameters: dict[str, Any]) -> tuple[NDArray[Any], str]:
+        """Return a column with a value for each place or shape, and the snapshot that has answered."""
         server = self._server
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[Any]]:
-            answer = server.ask("POST", route, parameters, one, server.table(places, radius, rows))
+            answer = server.ask("POST", route, parameters, one, sent.body(rows))
             return answer, column_of(answer, name)
 
-        found, snapshot = server.whole(len(places), PLACES_AT_A_TIME, ask)
+        found, snapshot = server.whole(sent.count, sent.most, ask)
         return np.concatenate(found), snapshot
 
     def counts(
         self, places: NDArray[np.float64], radii: NDArray[np.float64], where: str | None
     ) -> tuple[NDArray[np.int64], str]:
         """Return how many objects lie within radii of places, int64 (m,), and the snapshot that said so."""
-        return self.column("/count", "count", places, radii, {"where": where})
+        return self.column("/count", "count", self.places(places, radii), {"where": where})
 
     def batches(
         self,
@@ -97,46 +100,7 @@ class Bulk:
             last = max(int(np.searchsorted(ends, before + most, side="right")), first + 1)
             if ends[last - 1] > before:
                 rows = slice(first, last)
-                hits = self.hits("/range", places[rows], radii[rows], parameters, snapshot=snapshot, first=first)
+                hits = self.hits("/range", self.places(places[rows], radii[rows]), parameters, snapshot, first)
                 for at in range(0, len(hits), most):
                     yield hits[at : at + most] if len(hits) > most else hits
             first = last
-
-    def hits_of_shapes(
-        self,
-        route: str,
-        bodies: Bodies,
-        count: int,
-        most: int,
-        parameters: dict[str, Any],
-        first: int = 0,
-        snapshot: str | None = None,
-    ) -> Hits:
-        """Return the hits of shapes.
-
-        ``first``: the number of the first one.
-        """
-        if not count:
-            return self.hits("/knn", np.zeros((0, 2)), None, parameters)
-
-        def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
-            answer = self._server.ask("POST", route, parameters, one, bodies(rows))
-            return answer, hits_of(answer, rows.stop - rows.start, self._space, first + rows.start)
-
-        return together(self._server.whole(count, most, ask, snapshot)[0])
-
-    def counts_of_shapes(
-        self, route: str, bodies: Bodies, count: int, most: int, where: str | None
-    ) -> NDArray[np.int64]:
-        """Return how many objects lie in each shape, int64 (n,).
-
-        ``where``: A condition; None for all objects.
-        """
-        if not count:
-            return self.counts(np.zeros((0, 2)), np.zeros(0), where)[0]
-
-        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[np.int64]]:
-            answer = self._server.ask("POST", route, {"where": where, "count": 1}, one, bodies(rows))
-            return answer, column_of(answer, "count")
-
-        return np.concatenate(self._server.whole(count, most, ask)[0])

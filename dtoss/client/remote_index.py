@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import quote
 
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.client.address import address_of
-from dtoss.client.batch_queries_out import Bulk
+from dtoss.client.batch_queries_out import Bulk, Sent, sent_boxes, sent_polygons
 from dtoss.client.chunked_queries import PLACES_AT_A_TIME
 from dtoss.client.event_stream import Followed
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
@@ -20,7 +19,6 @@ from dtoss.client.put_rows import Put, put_table, table_of_rows
 from dtoss.client.remote_server import Facts, Server
 from dtoss.client.url_and_hits import (
     FARTHEST,
-    boxes_json,
     geojson,
     hits_of_document,
     id_text,
@@ -33,13 +31,16 @@ from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.html_table import facts_html
 from dtoss.kinds.all_kinds import kind_of
-from dtoss.kinds.kind import A, Kind, Tells
+from dtoss.kinds.kind import A, About, Kind, Tells
 from dtoss.kinds.nearest_to import REVERSE_NEAREST
 from dtoss.kinds.searches import COUNT, KNN, LOCATE, RANGE
+from dtoss.kinds.shapes import ask_shapes
 from dtoss.names import position_names
 
 HOT = 64
 """Up to this k one question by itself is asked by the way that servers answer quickest."""
+NOWHERE = np.zeros((0, 2))
+"""No places: who asks about them hears what is wrong with a question, and what columns there are."""
 HITS_AT_A_TIME = 800_000
 """Hits of one request, about, where it is known how many there will be."""
 
@@ -261,7 +262,7 @@ class RemoteIndex:
         counts, snapshot = self._many.counts(places, radii, where)
         if having is not None or len(places) == 0:
             # a condition that is wrong says so
-            self._many.hits("/range", places[:0], radii[:0], asked, snapshot=snapshot)
+            self._many.hits("/range", self._many.places(places[:0], radii[:0]), asked, snapshot)
         return self._many.batches(places, radii, asked, counts, batch_size, snapshot)
 
     def count(
@@ -299,11 +300,8 @@ class RemoteIndex:
         DtossError
             If the server cannot be asked.
         """
-        array = self._boxes(boxes, threads)
-        asked = self._asked(where, having, columns)
-        return self._many.hits_of_shapes(
-            "/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, asked
-        )
+        sent = self._boxes(boxes, threads)
+        return self._many.hits("/box", sent, self._asked(where, having, columns))
 
     def within(
         self,
@@ -331,7 +329,9 @@ class RemoteIndex:
         """
         shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
-        return self._many.hits_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, asked)
+        if not shapes:  # the columns have their types all the same
+            return self._many.hits("/knn", self._many.places(NOWHERE), asked)
+        return self._many.hits("/within", sent_polygons(shapes), asked)
 
     def within_batches(
         self,
@@ -372,12 +372,12 @@ class RemoteIndex:
         shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
         # conditions that are wrong say so at once, and what answers is the snapshot of all
-        _, snapshot = self._many.counts(np.zeros((0, 2)), np.zeros(0), where)
-        self._many.hits("/knn", np.zeros((0, 2)), None, asked, snapshot=snapshot)
+        _, snapshot = self._many.counts(NOWHERE, np.zeros(0), where)
+        self._many.hits("/knn", self._many.places(NOWHERE), asked, snapshot)
 
         def batches() -> Iterator[Hits]:
             for row, shape in enumerate(shapes):
-                hits = self._many.hits_of_shapes("/within", partial(_of_one, shape), 1, 1, asked, row, snapshot)
+                hits = self._many.hits("/within", sent_polygons([shape]), asked, snapshot, row)
                 for at in range(0, len(hits), batch_size):
                     yield hits[at : at + batch_size]
 
@@ -385,17 +385,16 @@ class RemoteIndex:
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
-        array = self._boxes(boxes, threads)
-        return self._many.counts_of_shapes(
-            "/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, where
-        )
+        return self._many.column("/box", "count", self._boxes(boxes, threads), {"where": where, "count": 1})[0]
 
     def count_within(
         self, polygons: Any, *, where: str | None = None, edges: str | None = None, threads: int = 1
     ) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
         shapes = self._polygons(polygons, edges, threads)
-        return self._many.counts_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, where)
+        if not shapes:
+            return self._many.counts(NOWHERE, np.zeros(0), where)[0]
+        return self._many.column("/within", "count", sent_polygons(shapes), {"where": where, "count": 1})[0]
 
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
@@ -425,7 +424,7 @@ class RemoteIndex:
     def ask(
         self,
         kind: str,
-        positions: Places,
+        positions: Any,
         *,
         where: str | None = None,
         having: str | None = None,
@@ -450,7 +449,10 @@ class RemoteIndex:
         DtossError
             If the server cannot be asked.
         """
-        return self._ask(kind_of(kind), positions, parameters, where, having, columns, crs, threads)
+        named = kind_of(kind)
+        if named.about != About.PLACES:
+            return ask_shapes(self, named, positions, parameters, where, having, columns, crs, threads)
+        return self._ask(named, positions, parameters, where, having, columns, crs, threads)
 
     def _ask(
         self,
@@ -471,7 +473,7 @@ class RemoteIndex:
         route, few = f"/{kind.name}", given.get("k", HOT + 1) <= HOT
         found: Any  # of the kind's type, as its `tells` says
         if kind.tells != Tells.HITS:
-            found = self._many.column(route, kind.tells, places, radius, asked)[0]
+            found = self._many.column(route, kind.tells, self._many.places(places, radius), asked)[0]
         elif (
             kind.gathered and few and len(places) == 1 and where is None and having is None and not columns
             and not self.space.to_lonlat
@@ -480,7 +482,7 @@ class RemoteIndex:
             found = hits_of_document(self._server.ask("GET", route, asked, accept=JSON), self.string_ids, self.space)
         else:
             most = max(HITS_AT_A_TIME // given["k"], 1) if "k" in given else PLACES_AT_A_TIME
-            found = self._many.hits(route, places, radius, asked, most=most)
+            found = self._many.hits(route, self._many.places(places, radius, most), asked)
         return found
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
@@ -671,12 +673,12 @@ class RemoteIndex:
     def _cell(self, object_id: Any) -> dict[str, Any]:
         return self._object(object_id, {"neighbours": 0, "cell": 1}, JSON).document()
 
-    def _boxes(self, boxes: ArrayLike, threads: int) -> NDArray[np.float64]:
+    def _boxes(self, boxes: ArrayLike, threads: int) -> Sent:
         from dtoss.queries.covered import as_boxes
 
         array = self._server.check(lambda facts: as_boxes(boxes, facts.space))
         whole_number("threads", threads, 1)
-        return array
+        return sent_boxes(array)
 
     def _polygons(self, polygons: Any, edges: str | None, threads: int) -> list[bytes]:
         """Return each polygon as GeoJSON, which a server reads."""
@@ -687,10 +689,6 @@ class RemoteIndex:
         )
         whole_number("threads", threads, 1)
         return shapes
-
-
-def _of_one(shape: bytes, _: slice) -> bytes:
-    return shape
 
 
 def _not_empty(facts: Facts) -> None:

@@ -1,1 +1,1 @@
-"""Kinds of questions about places: what each takes and tells, how an index or several shares of one answer it."""
+"""Kinds of questions about places or shapes: what each takes and tells, how an index or several shares answer it."""

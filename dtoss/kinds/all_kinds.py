@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dtoss.kinds.kind import Kind
+from dtoss.kinds.kind import About, Kind
 
 KIND_OBJECTS = (
     "searches.KNN",
@@ -13,6 +13,8 @@ KIND_OBJECTS = (
     "searches.COUNT",
     "searches.LOCATE",
     "nearest_to.REVERSE_NEAREST",
+    "shapes.IN_BOXES",
+    "shapes.IN_POLYGONS",
 )
 """The module of this room and the object of each. A file and a line here are a new one."""
 
@@ -25,6 +27,9 @@ def _load(named: str) -> Kind[Any]:
 
 ALL_KINDS = {kind.name: kind for kind in map(_load, KIND_OBJECTS)}
 """All kinds by their names, in the order in which they are listed."""
+OF_PLACES = [kind for kind in ALL_KINDS.values() if kind.about == About.PLACES]
+SHAPED = [kind for kind in ALL_KINDS.values() if kind.about != About.PLACES]
+"""Those that are about shapes, and all others."""
 
 
 def kind_of(name: str) -> Kind[Any]:

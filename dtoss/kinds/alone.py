@@ -60,6 +60,7 @@ class Alone:
         kind, engine = asked.kind, self._engine
         found: Any = None  # of the kind's type, as its `tells` says
         if kind.part is not None:
+            assert kind.part.answer is not None
             found = kind.part.answer(engine, asked.positions)
         elif kind.steps is not None:
             engine.check_columns(asked.columns)

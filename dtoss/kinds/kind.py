@@ -26,6 +26,14 @@ class Tells(StrEnum):
     ID = "id"  # One for each place
 
 
+class About(StrEnum):
+    """What a question is about."""
+
+    PLACES = "places"
+    BOXES = "boxes"
+    POLYGONS = "polygons"
+
+
 A = TypeVar("A", bound="Hits | NDArray[Any]")
 """What an answer is: hits, or an array with a value for each place."""
 
@@ -87,17 +95,28 @@ class Search:
         return replace(self, positions=self.positions[rows], radius=self.radius[rows] if radius is None else radius)
 
 
+@dataclass(frozen=True)
+class Shapes:
+    """Shapes as they are written."""
+
+    form: str  # box: four numbers; boxes: the body of ``POST /box``; within: GeoJSON
+    text: bytes
+    # Whether edges are arcs whose sides vectors decide, whatever the text says of them; never sent
+    by_vectors: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Question(Generic[A]):
-    """A question of a kind about several places."""
+    """A question of a kind about several places, or about shapes."""
 
     kind: Kind[A]
-    positions: NDArray[np.float64]  # float64 (m, 2). Legal ones
+    positions: NDArray[np.float64]  # float64 (m, 2). Legal ones; none beside shapes
     given: Mapping[str, Any]  # Of each parameter an int, float64 (m,), or None
     where: str | None = None
     having: str | None = None
     columns: Sequence[str] = ()
     ordered: bool = True
+    shapes: Shapes | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -143,16 +162,18 @@ class Searches(Protocol):
 class Shares(Searches, Protocol):
     """Several shares of the objects, which can each be asked by itself."""
 
-    async def parts(self, asked: Question[Any], /) -> list[pa.Table]:
-        """Return what each share says by itself, with x and y of its objects; at least one table."""
+    async def parts(self, asked: Question[Any], /) -> list[Any]:
+        """Return what each share says by itself, at least one: a table, with x and y of objects near places, counts."""
 
 
 @dataclass(frozen=True)
 class Part:
     """What each share of the objects says by itself, and how that becomes the answer."""
 
+    name: str  # Of the message
     number: int  # Of the message, by which servers know it for ever
-    answer: Callable[[Engine, NDArray[np.float64]], Hits]  # Of an index about places; of all objects it is the answer
+    # Of an index about places; of all objects it is the answer. None where servers look at their limits meanwhile
+    answer: Callable[[Engine, NDArray[np.float64]], Hits] | None
     merge: Callable[[Shares, Question[Any]], Awaitable[pa.Table]]
 
 
@@ -170,6 +191,7 @@ class Kind(Generic[A]):
     search: Disc | None = None  # The search whose hits, or counts, are the answer
     steps: Callable[[Searches, Question[Any]], Awaitable[pa.Table]] | None = None
     part: Part | None = None
+    about: About = About.PLACES
     of_all: bool = False  # Whether it is about all objects, and nobody is answered who may see some
     gathered: bool = False  # Whether frequent questions of one place are answered by the turn
     paged: bool = False  # Whether one place may have so many hits that they are asked for page by page
@@ -191,7 +213,7 @@ class Kind(Generic[A]):
             values[one.name] = one.value(value, 0) if one.whole else value
         for name in given:
             if name not in values:
-                raise TypeError(f"{self.name} takes no {name!r}: {', '.join(values) or 'places alone'}")
+                raise TypeError(f"{self.name} takes no {name!r}: {', '.join(values) or f'{self.about.value} alone'}")
         for name, said in (("where", where), ("having", having), ("columns", columns)):
             if said is not None and len(said) and name not in self.takes:
                 raise ValueError(f"{self.name} takes no {name}: leave it out")
@@ -233,6 +255,10 @@ class Kind(Generic[A]):
         assert self.steps is not None
         return await self.steps(shares, asked)
 
-    async def counts(self, searches: Searches, asked: Question[Any]) -> NDArray[np.int64]:
+    async def counts(self, shares: Shares, asked: Question[Any]) -> NDArray[np.int64]:
         """Return the counts that answer a question, int64 (m,)."""
-        return await searches.counts(asked.search)
+        if self.part is None:
+            return await shares.counts(asked.search)
+        import numpy as np
+
+        return np.sum(await shares.parts(asked), axis=0, dtype=np.int64)

@@ -49,6 +49,6 @@ REVERSE_NEAREST: Kind[Hits] = Kind(
     "the objects that are nearer to each place than to any other object",
     {"GET": "reverseNearest", "POST": "reverseNearestOfMany"},
     takes=(),
-    part=Part(3, nearest_to, merge_nearest),
+    part=Part("reverse_nearest", 3, nearest_to, merge_nearest),
     of_all=True,
 )

@@ -31,7 +31,6 @@ from dtoss.serve.requests.hot_protocol import Desk
 from dtoss.serve.requests.min_seq import MIN_SEQ
 from dtoss.serve.rights.sight import AS_ASKED, check_call
 from dtoss.serve.routes import (
-    area_queries,
     batch_queries,
     ground_tiles,
     map,
@@ -91,7 +90,6 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *point_queries.handlers(state, desk.gathering),
             *object_by_id.handlers(state),
             *batch_queries.handlers(state, held),
-            *area_queries.handlers(state, held),
             *positions.handlers(state, held),
             *tiles.handlers(state),
             *map_queries.handlers(state, held),

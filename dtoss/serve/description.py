@@ -39,7 +39,6 @@ _PATHS = {
 """Routes by the first part of their paths; all others are questions."""
 OPERATIONS = {
     **{f"{method} /{kind.name}": name for kind in ALL_KINDS.values() for method, name in kind.operations.items()},
-    "GET /box": "box", "POST /box": "boxes", "POST /within": "within",
     "GET /objects/{object_id}": "getObject",
     "POST /positions": "tellPositions",
     "GET /events": "listEvents",

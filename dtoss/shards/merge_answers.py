@@ -15,7 +15,7 @@ from dtoss.index import Index
 from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.kinds.alone import table_of
 from dtoss.kinds.hit_tables import last_distance, merge_hits, renumber, table_of_part
-from dtoss.kinds.kind import Kind, Part, Question, Search
+from dtoss.kinds.kind import Part, Question, Search
 from dtoss.partitioning.partition_bounds import far_of_radius, owners_that_may
 from dtoss.shards.share import AtHome, Share
 
@@ -29,17 +29,21 @@ class Step:
 
     name: str
     number: int  # Of the message, by which servers know it for ever
-    answer: Callable[[Share, Search, tuple[int, ...]], Any]  # Of a share, where only what some partitions own may count
+    # Of a share, where only what some partitions own may count; None where limits of a server are looked at meanwhile
+    answer: Callable[[Share, Search, tuple[int, ...]], Any] | None
     radii: bool = True  # Whether each place has a radius
 
 
-def step_of(kind: Kind[Any], part: Part) -> Step:
+def step_of(part: Part) -> Step:
     """Return the step in which each server is asked for the part of a kind of question."""
+    of_places = part.answer
+    if of_places is None:
+        return Step(part.name, part.number, None, radii=False)
 
     def answer(share: Share, asked: Search, partitions: tuple[int, ...]) -> pa.Table:
-        return table_of_part(part.answer(share.owned(partitions).engine, asked.positions))
+        return table_of_part(of_places(share.owned(partitions).engine, asked.positions))
 
-    return Step(kind.name, part.number, answer, radii=False)
+    return Step(part.name, part.number, answer, radii=False)
 
 
 def _count(share: Share, asked: Search, partitions: tuple[int, ...]) -> NDArray[np.int64]:
@@ -49,7 +53,7 @@ def _count(share: Share, asked: Search, partitions: tuple[int, ...]) -> NDArray[
 AT_HOMES = Step("homes", 0, lambda share, asked, _: share.at_home(asked))
 BY_SHARES = Step("hits", 1, lambda share, asked, _: share.hits(asked))
 COUNTED_BY_SHARES = Step("counts", 2, _count)
-PART_STEPS = {kind.name: step_of(kind, kind.part) for kind in ALL_KINDS.values() if kind.part is not None}
+PART_STEPS = {kind.part.name: step_of(kind.part) for kind in ALL_KINDS.values() if kind.part is not None}
 SHARE_STEPS = {step.number: step for step in (AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, *PART_STEPS.values())}
 """All steps by the numbers of their messages."""
 
@@ -59,7 +63,7 @@ class ShareQuestion:
     """Asks a server for a step of an answer."""
 
     step: Step
-    asked: Search
+    asked: Search | Question[Any]  # The question itself, where it is about shapes
     partitions: tuple[int, ...]  # That it is taken to hold; it may hold others, too
 
 
@@ -154,12 +158,13 @@ class Together:
             counts[rows] += found
         return counts
 
-    async def parts(self, asked: Question[Any]) -> list[pa.Table]:
+    async def parts(self, asked: Question[Any]) -> list[Any]:
         """Return what the partitions of each server say by themselves; of none, what says of which types hits are."""
-        step, places = PART_STEPS[asked.kind.name], Search(asked.positions, np.zeros(0), 0)
-        asks = [(one, ShareQuestion(step, places, self.given(one))) for one in self.all_servers()]
-        nothing = Search(asked.positions[:0], np.zeros(0), 0)
-        return await self.ask(asks) or [answered_by(self.share, ShareQuestion(step, nothing, ()))]
+        assert asked.kind.part is not None
+        step = PART_STEPS[asked.kind.part.name]
+        of = Search(asked.positions, np.zeros(0), 0) if asked.shapes is None else asked
+        asks = [(one, ShareQuestion(step, of, self.given(one))) for one in self.all_servers()]
+        return await self.ask(asks or [(self.me, ShareQuestion(step, of, ()))])
 
     async def _ask_groups(self, step: Step, asked: Search, groups: list[tuple[int, NDArray[np.int64]]]) -> list[Any]:
         """Return what servers answer about some of the places each."""
@@ -233,4 +238,6 @@ class Together:
 def answered_by(share: Share, question: ShareQuestion) -> Any:
     """Return a share's answer to a question of another server."""
     share.check_held(question.partitions)
+    assert question.step.answer is not None
+    assert isinstance(question.asked, Search)
     return question.step.answer(share, question.asked, question.partitions)

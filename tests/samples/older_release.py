@@ -20,6 +20,7 @@ import urllib.error
 import urllib.request
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -93,8 +94,9 @@ def asked(url: str, body: bytes | None = None) -> tuple[int, bytes]:
 def heard() -> dict[str, object]:
     """Return messages of one server of a plan to another one, and its answers, in the words of this release."""
     import dtoss
-    from dtoss.kinds.kind import Search
-    from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
+    from dtoss.kinds.kind import Search, Shapes
+    from dtoss.kinds.shapes import question_of_shapes
+    from dtoss.serve.cluster.wire_messages import ObjectQuestion, pack_question
     from dtoss.serve.requests.bundles import packed_bundle, packed_group
     from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, PART_STEPS, ShareQuestion
 
@@ -122,14 +124,19 @@ def heard() -> dict[str, object]:
         )
         homes = [row for row in range(len(places)) if asked_home(url, places[row])]
         zone = json.dumps(ZONE).encode()
+
+        def in_shapes(form: str, text: bytes, count: bool, *said: Any) -> ShareQuestion:
+            asked = question_of_shapes(Shapes(form, text), 1000, count, *said)
+            return ShareQuestion(PART_STEPS["shapes"], asked, mine)
+
         questions = {
             "homes": ShareQuestion(AT_HOMES, nearest.take(np.array(homes, np.int64)), mine),
             "hits": ShareQuestion(BY_SHARES, within, mine),
             "numbers": ShareQuestion(COUNTED_BY_SHARES, within, mine),
             "nearest to": ShareQuestion(PART_STEPS["reverse_nearest"], Search(places, np.zeros(0), 0), mine),
-            "box": ShapesQuestion(b"[8.0,50.0,8.3,50.1]", "box", None, None, ("speed",), mine, 1000, False),
-            "within": ShapesQuestion(zone, "within", "speed > 1", "speed < 8", (), mine, 1000, False),
-            "within, counted": ShapesQuestion(zone, "within", None, None, (), mine, 1000, True),
+            "box": in_shapes("box", b"[8.0,50.0,8.3,50.1]", False, None, None, ("speed",)),
+            "within": in_shapes("within", zone, False, "speed > 1", "speed < 8", ()),
+            "within, counted": in_shapes("within", zone, True, None, None, ()),
             "object": ObjectQuestion(str(index.parts[mine[0]].ids[0]), False, True, True, False),
             "no object": ObjectQuestion("999", False, False, False, False),
             "not held": ShareQuestion(BY_SHARES, within, (0, 1, 2, 3)),

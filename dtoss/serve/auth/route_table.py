@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dtoss.kinds.all_kinds import ALL_KINDS
-from dtoss.kinds.kind import Kind
+from dtoss.kinds.all_kinds import ALL_KINDS, OF_PLACES, SHAPED
+from dtoss.kinds.kind import About, Kind
 
 OPEN, READER, WRITER, TELLER, ADMINS, SERVER = (
     "everybody", "a token", "a token that subscribes", "a token that tells positions", "a token of an admin",
@@ -89,10 +89,11 @@ def _of_one_place(kind: Kind[Any]) -> Call:
 
 
 def _of_many_places(kind: Kind[Any]) -> Call:
-    """Return how it is asked about many places."""
-    asks = (*_limits_of(kind), *_MANY, *("hits",) * ("columns" in kind.takes), *_WHERE * ("where" in kind.takes))
+    """Return how it is asked about many places or shapes."""
+    many, body = (_MANY, "body_bytes") if kind.about != About.POLYGONS else (("corners",), "corners")
+    asks = (*_limits_of(kind), *many, *("hits",) * ("columns" in kind.takes), *_WHERE * ("where" in kind.takes))
     narrowed = GETS_NOTHING if kind.of_all else GETS_SEEN
-    return Call("POST", f"/{kind.name}", READER, IN_PIECES, asks, "body_bytes", narrowed=narrowed)
+    return Call("POST", f"/{kind.name}", READER, IN_PIECES, asks, body, narrowed=narrowed)
 
 
 def _of_servers(message: str, asks: tuple[str, ...]) -> Call:
@@ -118,7 +119,7 @@ CALLS = (
     Call("GET", "/map/load", READER, ON_LOOP, narrowed=GETS_SUMS),
     Call("POST", "/report/pass", READER, ON_LOOP, narrowed=GETS_SUMS),
     Call("GET", "/metrics", ADMINS, BESIDE, narrowed=GETS_SAME),
-    *map(_of_one_place, ALL_KINDS.values()),
+    *map(_of_one_place, OF_PLACES),
     Call("GET", "/objects/{object_id}", READER, IN_A_TURN),
     Call("GET", "/windows/{name}", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
     Call("GET", "/windows/{name}/series", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
@@ -141,10 +142,8 @@ CALLS = (
     Call("GET", "/map/nearest", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/tiles/{snapshot}/{layer}/{z}/{x}/{row}", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/ogc/collections/{collection}/items", READER, IN_PIECES, _WHERE),
-    Call("GET", "/box", READER, IN_PIECES, _LISTED),
+    *(Call("GET", f"/{kind.name}", READER, IN_PIECES, _LISTED) for kind in SHAPED if "GET" in kind.operations),
     *map(_of_many_places, ALL_KINDS.values()),
-    Call("POST", "/box", READER, IN_PIECES, (*_MANY, *_LISTED), "body_bytes"),
-    Call("POST", "/within", READER, IN_PIECES, ("corners", *_LISTED), "corners"),
     Call("POST", "/map/within", READER, AS_A_WHOLE, ("corners", *_LISTED), "corners"),
     Call("GET", "/live", READER, LIVE_STREAM),
     Call("GET", "/events", READER, EVENT_STREAM),
@@ -155,7 +154,7 @@ CALLS = (
     _of_servers("homes", (*_MANY, *_LISTED)),
     _of_servers("hits", (*_MANY, *_LISTED)),
     _of_servers("counts", (*_MANY, *_WHERE)),
-    *(_of_servers(kind.name, _MANY) for kind in ALL_KINDS.values() if kind.part is not None),
+    *(_of_servers(kind.name, _MANY) for kind in OF_PLACES if kind.part is not None),
     _of_servers("shapes", ("corners", *_MANY, *_LISTED)),
     _of_servers("object", ("line_bytes",)),
 )

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from dtoss.arguments import distances
 from dtoss.geometry.polygons import arcs_meant
 from dtoss.geometry.space import Space, as_positions
+from dtoss.geometry.straight_edges import BY_VECTORS
+from dtoss.kinds.kind import Shapes
 from dtoss.queries.covered import Shape, boxes_of, list_shapes, polygons_of
 from dtoss.serve.answers.json_out import ARROW_TYPE
 from dtoss.serve.answers.responses import Asker
@@ -212,16 +214,12 @@ SHAPES = 256
 """Boxes that are covered with discs before it is asked whether anybody still waits: that is work in Python."""
 
 
-def read_shapes(
-    kind: str, text: bytes | bytearray, space: Space, limits: Limits, stop: Stop, edges: str | None = None
-) -> tuple[list[list[Shape]], int]:
-    """Return the shapes of a question, and how many corners they have.
-
-    ``edges``: of GeoJSON, whatever it says itself; None for what it means.
-    """
-    if kind == "box":
+def read_shapes(shapes: Shapes, space: Space, limits: Limits, stop: Stop) -> tuple[list[list[Shape]], int]:
+    """Return the shapes of a question, and how many corners they have."""
+    text, edges = shapes.text, BY_VECTORS if shapes.by_vectors else None
+    if shapes.form == "box":
         return boxes_of(orjson.loads(text), space), 1
-    if kind == "within":
+    if shapes.form == "within":
         shape, corners = geojson_in(text, limits.corners)
         arcs = 0.0 if edges else sum(arcs_meant(one, space) for one in list_shapes(shape))
         if arcs > (most := ARCS * limits.corners):
@@ -235,14 +233,14 @@ def read_shapes(
             )
         return polygons_of(shape, space, edges), corners
     found, _ = lists_in(text, "boxes", 4, limits.bulk_queries, stop.check)
-    shapes: list[list[Shape]] = []
+    boxes: list[list[Shape]] = []
     for at in range(0, len(found), SHAPES):
         stop.check()
         try:
-            shapes += boxes_of(found[at : at + SHAPES], space)
+            boxes += boxes_of(found[at : at + SHAPES], space)
         except ValueError as error:
             raise ValueError(f"of the boxes from {at} on: {error}" if at else str(error)) from None
-    return shapes, 1
+    return boxes, 1
 
 
 def geojson_in(body: bytes | bytearray, corners: int) -> tuple[Any, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -21,9 +22,10 @@ from dtoss.arrow_stream import rows_of_stream, stream_of
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
 from dtoss.kinds.hit_tables import merge_hits
-from dtoss.kinds.kind import Search
+from dtoss.kinds.kind import Question, Search, Shapes
+from dtoss.kinds.shapes import IN_POLYGONS, SHAPES_PART, question_of_shapes
 from dtoss.queries.covered import Shape
-from dtoss.shards.merge_answers import AT_HOMES, SHARE_STEPS, ShareQuestion
+from dtoss.shards.merge_answers import AT_HOMES, PART_STEPS, SHARE_STEPS, ShareQuestion
 from dtoss.shards.share import AtHome
 
 WIRE_HEADER = b"x-dtoss-wire"
@@ -76,8 +78,9 @@ def unread(wire: Wire) -> str | None:
     return f"its messages have version {wire}, this server reads {mine.major}.x and says {mine}: upgrade {older}"
 
 
-OF_SHAPES, OF_OBJECT = 4, 5
-"""Kinds of messages, beside those of steps: :data:`dtoss.shards.merge_answers.SHARE_STEPS`."""
+OF_OBJECT = 5
+"""The kind of a message, beside those of steps: :data:`dtoss.shards.merge_answers.SHARE_STEPS`."""
+STEP_OF_SHAPES = PART_STEPS[SHAPES_PART.name]
 NUMBERS_BYTES, MOST_COLUMNS, MOST_FLAGS = 1 << 19, 1_000, 6
 """Of a message: looked at before memory is taken for what they count."""
 Columns: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_COLUMNS)]
@@ -98,21 +101,6 @@ class Message(msgspec.Struct, array_like=True):
     partitions: Annotated[bytes, msgspec.Meta(max_length=NUMBERS_BYTES)] = b""  # int32, as bytes
     text: bytes = b""
     flags: Annotated[tuple[str | int | bool, ...], msgspec.Meta(max_length=MOST_FLAGS)] = ()  # What else there is
-
-
-class ShapesQuestion(msgspec.Struct, frozen=True):
-    """Asks which objects some of a server's partitions own in shapes."""
-
-    text: bytes  # JSON: four numbers of a box, the body of ``POST /box``, or GeoJSON
-    kind: str  # box, boxes or within
-    where: str | None
-    having: str | None
-    columns: tuple[str, ...]
-    partitions: tuple[int, ...]
-    most: int  # Hits of an answer
-    count: bool  # Whether only numbers are wanted
-    # Whether edges are arcs whose sides vectors decide, whatever the text says of them; never sent
-    by_vectors: bool = False
 
 
 class ObjectQuestion(msgspec.Struct, frozen=True):
@@ -138,16 +126,8 @@ _OBJECT = msgspec.msgpack.Decoder(tuple[bytes, float, float] | None).decode
 
 def pack_question(question: Any, snapshot: str, left: float) -> bytes:
     """Return the bytes of a question."""
-    if isinstance(question, ShapesQuestion):
-        flags: tuple[Any, ...] = (question.kind, question.most, question.count)
-        return _ENCODE(
-            Message(
-                snapshot, left, OF_SHAPES, where=question.where, having=question.having, columns=question.columns,
-                partitions=_numbers(question.partitions), text=question.text, flags=flags,
-            )
-        )  # fmt: skip
     if isinstance(question, ObjectQuestion):
-        flags = (question.text, question.arrow, question.neighbours, question.cell, question.text_ids)
+        flags: tuple[Any, ...] = (question.text, question.arrow, question.neighbours, question.cell, question.text_ids)
         columns = question.columns
         if question.where is None and columns is None:
             return _ENCODE(Message(snapshot, left, OF_OBJECT, flags=flags))
@@ -155,6 +135,15 @@ def pack_question(question: Any, snapshot: str, left: float) -> bytes:
         flags = (*flags, columns is not None)
         return _ENCODE(Message(snapshot, left, OF_OBJECT, where=question.where, columns=columns or (), flags=flags))
     asked, number, partitions = question.asked, question.step.number, _numbers(question.partitions)
+    if isinstance(asked, Question):
+        assert asked.shapes is not None
+        flags = (asked.shapes.form, asked.given["most"], asked.given["count"])
+        return _ENCODE(
+            Message(
+                snapshot, left, number, where=asked.where, having=asked.having, columns=tuple(asked.columns),
+                partitions=partitions, text=asked.shapes.text, flags=flags,
+            )
+        )  # fmt: skip
     return _ENCODE(
         Message(
             snapshot, left, number, _floats(asked.positions), _floats(asked.radius), asked.k, asked.where,
@@ -176,15 +165,16 @@ def _question(said: Message, wire: Wire) -> Any:
     positions = _read_floats(said.positions).reshape(-1, 2)
     partitions = tuple(np.frombuffer(said.partitions, np.int32).tolist())
     flags: Any = said.flags  # of what types they have to be is looked at where the question is checked
-    if said.kind == OF_SHAPES:
-        kind, most, count = flags
-        older = wire.minor < SAYS_EDGES
-        return ShapesQuestion(said.text, kind, said.where, said.having, said.columns, partitions, most, count, older)
     if said.kind == OF_OBJECT:
         text, arrow, neighbours, cell, text_ids, some = (*flags, False)[:MOST_FLAGS]
         columns = said.columns if some else None
         return ObjectQuestion(text, arrow, neighbours, cell, text_ids, said.where, columns)
     step, radius = SHARE_STEPS[said.kind], _read_floats(said.radius)
+    if step is STEP_OF_SHAPES:
+        form, most, count = flags
+        shapes = Shapes(form, said.text, by_vectors=wire.minor < SAYS_EDGES)
+        about = question_of_shapes(shapes, most, count, said.where, said.having, said.columns)
+        return ShareQuestion(step, about, partitions)
     if len(radius) != len(positions) * step.radii:
         raise ValueError(f"there are {len(radius)} radii of {len(positions)} places")
     asked = Search(positions, radius, said.k, said.where, said.columns, said.having)
@@ -233,13 +223,13 @@ BOX_TOLERANCE = 1e-9
 
 def least_minor(question: Any, space: Space) -> int:
     """Return the minor version of messages from which a server answers a question as this one does."""
-    edges = isinstance(question, ShapesQuestion) and question.kind == "within" and space.geographic
-    return SAYS_EDGES if edges else 0
+    said = isinstance(question, ShareQuestion) and question.step is STEP_OF_SHAPES and space.geographic
+    return SAYS_EDGES if said and question.asked.kind is IN_POLYGONS else 0
 
 
 def in_older_words(
-    question: ShapesQuestion, space: Space, shapes: list[list[Shape]], most: int
-) -> tuple[ShapesQuestion, Callable[[pa.Table], Any]]:
+    question: ShareQuestion, space: Space, shapes: list[list[Shape]], most: int
+) -> tuple[ShareQuestion, Callable[[pa.Table], Any]]:
     """Return a question about boxes that cover shapes, and what makes of its answer that to the shapes.
 
     ``space``: what positions mean: degrees.
@@ -248,10 +238,10 @@ def in_older_words(
     boxes = np.concatenate([np.zeros((0, 4)), *(_boxes_round(part, space) for _, part in parts)])
     # the number of a box tells the part, of several that may hold an object
     part_of = np.repeat(np.arange(len(parts)), [len(part.discs.radii) for _, part in parts])
-    asked = msgspec.structs.replace(
-        question, kind="boxes", text=orjson.dumps({"boxes": boxes.tolist()}), count=False, most=most,
-        columns=tuple(dict.fromkeys((*question.columns, "lon", "lat"))),
-    )  # fmt: skip
+    meant, text = question.asked, orjson.dumps({"boxes": boxes.tolist()})
+    assert isinstance(meant, Question)
+    columns = tuple(dict.fromkeys((*meant.columns, "lon", "lat")))
+    asked = question_of_shapes(Shapes("boxes", text), most, False, meant.where, meant.having, columns)
 
     def within(found: pa.Table) -> Any:
         at = np.column_stack([found.column("c:lon").to_numpy(), found.column("c:lat").to_numpy()]).reshape(-1, 2)
@@ -260,13 +250,13 @@ def in_older_words(
         for number, (shape, part) in enumerate(parts):
             rows = np.flatnonzero(of == number)
             query[rows], held[rows] = shape, part.holds(at[rows], vectors[rows])
-        kept = [name for name in found.column_names if name[:2] != "c:" or name[2:] in question.columns]
+        kept = [name for name in found.column_names if name[:2] != "c:" or name[2:] in meant.columns]
         told = merge_hits([found.select(kept).set_column(0, "query", pa.array(query)).filter(pa.array(held))], 0)
-        if question.count:
+        if meant.given["count"]:
             return np.bincount(told.column("query").to_numpy(), minlength=len(shapes)).astype(np.int64)
         return told
 
-    return asked, within
+    return replace(question, asked=asked), within
 
 
 def _boxes_round(shape: Shape, space: Space) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ from dtoss.compiled.compiling import expect
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError, reading
 from dtoss.index import Index
-from dtoss.kinds.all_kinds import ALL_KINDS
+from dtoss.kinds.all_kinds import OF_PLACES
 from dtoss.mapped_index import index_of_files, map_files, verify_files
 from dtoss.queries.open_snapshot import runs_of
 from dtoss.save_index import SnapshotRecord
@@ -121,7 +121,7 @@ def _questions(index: Index, place: NDArray[np.float64], number: Any) -> list[Ca
         *asked,
         lambda: index.knn(places, 2, columns=columns, having="id is not null"),
         lambda: index.range([x, y], near),
-        *(partial(index.ask, kind.name, one, **kind.tried(near)) for kind in ALL_KINDS.values()),
+        *(partial(index.ask, kind.name, one, **kind.tried(near)) for kind in OF_PLACES),
         lambda: index.range(places, near, columns=columns),
         lambda: index.search(places, np.full(TOGETHER, near), 0, places=False),
         lambda: index.count([x, y], far),

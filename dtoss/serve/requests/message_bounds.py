@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.geometry.space import Space, as_positions
+from dtoss.kinds.kind import Question
 from dtoss.serve.bulk.request_bodies import of_corners
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
+from dtoss.serve.cluster.wire_messages import ObjectQuestion
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
 from dtoss.shards.merge_answers import COUNTED_BY_SHARES
@@ -23,16 +24,18 @@ def check_question(question: Any, space: Space, limits: Limits) -> None:
         _check_at_most("line_bytes", len(question.text), limits.line_bytes)
         check_conditions(question.where, None, limits)
         return
-    if isinstance(question, ShapesQuestion):
-        if question.kind not in ("box", "boxes", "within"):
-            raise ValueError(f"shapes are of kind {question.kind!r}: box, boxes or within is known")
-        _check_at_most("hits", question.most, limits.hits)
-        if question.kind == "within":
-            bound = of_corners(limits)
-            _check_at_most(bound.limit, -(-len(question.text) * bound.number // bound.bytes), bound.number)
-        check_conditions(question.where, question.having, limits)
-        return
     asked = question.asked
+    if isinstance(asked, Question):
+        assert asked.shapes is not None
+        form, text = asked.shapes.form, asked.shapes.text
+        if form not in ("box", "boxes", "within"):
+            raise ValueError(f"shapes are of kind {form!r}: box, boxes or within is known")
+        _check_at_most("hits", asked.given["most"], limits.hits)
+        if form == "within":
+            bound = of_corners(limits)
+            _check_at_most(bound.limit, -(-len(text) * bound.number // bound.bytes), bound.number)
+        check_conditions(asked.where, asked.having, limits)
+        return
     check_places(asked.positions, asked.radius if question.step.radii else np.zeros(len(asked)), space)
     check_conditions(asked.where, asked.having, limits)
     if question.step is COUNTED_BY_SHARES:

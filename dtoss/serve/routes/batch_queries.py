@@ -1,39 +1,54 @@
-"""Questions about many places: a route ``POST /KIND`` for each kind of question."""
+"""Questions about many places or shapes: a route ``POST /KIND`` for each kind of question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
-from litestar import post
+from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 from numpy.typing import NDArray
 
-from dtoss.kinds.all_kinds import ALL_KINDS
-from dtoss.kinds.kind import Kind, Question, Tells
+from dtoss.kinds.all_kinds import ALL_KINDS, SHAPED
+from dtoss.kinds.kind import About, Kind, Question, Shapes, Tells
+from dtoss.kinds.shapes import IN_BOXES, question_of_shapes
 from dtoss.serve.answers.arrow_out import BATCH_HITS, column_stream
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, wants_arrow
+from dtoss.serve.answers.responses import Asker, unless_modified, wants_arrow
 from dtoss.serve.bulk.hit_rows import Form, Rows, check_columns, encode_rows
-from dtoss.serve.bulk.places_in import Places, is_arrow, places_in
-from dtoss.serve.bulk.query_pieces import check_hits, count_within, hits_of_steps, nearest, within_radius
-from dtoss.serve.bulk.request_bodies import Bodies
+from dtoss.serve.bulk.places_in import Places, is_arrow, places_in, read_shapes
+from dtoss.serve.bulk.query_pieces import (
+    SMALLER_SHAPES,
+    check_hits,
+    count_within,
+    found_within,
+    hits_of_steps,
+    list_hits,
+    nearest,
+    within_radius,
+)
+from dtoss.serve.bulk.request_bodies import Bodies, of_corners
 from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import counting, note
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.rights.sight import Sight, sight_of
+from dtoss.serve.routes.area_queries import body_of_shapes, middles_of, sides
 from dtoss.serve.routes.parameters import ends_of, names_of, numbers_of, takes
 from dtoss.serve.routes.point_queries import NO_OBJECT, conditions
 from dtoss.serve.routes.schemas import (
     ALL_COUNTED,
     HITS,
     ID,
+    IN_BOX,
+    IN_SHAPES,
     MISSING,
     NUMBER,
     Schema,
@@ -51,9 +66,18 @@ FEWER_PLACES = "ask about fewer places at a time, or for fewer hits of each"
 FEWER_OR_NEARER = "ask about fewer places at a time, or for smaller radii"
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Where a request asks: what the access log has of it."""
+
+    positions: NDArray[np.float64]  # float64 (m, 2). Of a shape a place amid it
+    k: int | None
+    radius: Any  # Of each or of all; of a shape, how far it reaches from there
+
+
 @dataclass(frozen=True)
 class BatchQuery:
-    """A question about many places: who asks, of which snapshot, what is wanted of hits, and who else answers it."""
+    """A question about many places or shapes: who asks of what, how hits are wanted, and who else answers."""
 
     kind: Kind[Any]
     given: dict[str, Any]  # What the kind takes
@@ -64,6 +88,7 @@ class BatchQuery:
     cluster: ClusterIndex | None  # All servers of the plan; None where this one holds all partitions
     form: Form
     where: str | None
+    count: bool  # Whether only numbers are wanted of shapes
 
     def seen(self) -> str | None:
         """Return the condition on what is seen, evaluated; in a thread."""
@@ -79,14 +104,16 @@ class BatchQuery:
 
 
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
-    """Return the routes of questions about many places."""
-    return [route_of(kind, state, bodies) for kind in ALL_KINDS.values()]
+    """Return the routes of questions about many places, and about shapes."""
+    one = [route_of(kind, state, bodies, "GET") for kind in SHAPED if "GET" in kind.operations]
+    return [*one, *(route_of(kind, state, bodies, "POST") for kind in ALL_KINDS.values())]
 
 
-def route_of(kind: Kind[Any], state: WorkerState, bodies: Bodies) -> HTTPRouteHandler:
-    """Return the route of a kind of question."""
-    limits, serving = state.settings.limits, state.serving
-    each = any(one.each for one in kind.parameters)
+def route_of(kind: Kind[Any], state: WorkerState, bodies: Bodies, method: str) -> HTTPRouteHandler:
+    """Return the route of a kind of question; one shape stands in the URL."""
+    limits, serving, alone = state.settings.limits, state.serving, method == "GET"
+    shaped, each = kind.about != About.PLACES, any(one.each for one in kind.parameters)
+    bound = of_corners(limits) if kind.about == About.POLYGONS else None
 
     async def answer(
         request: Asker,
@@ -94,36 +121,91 @@ def route_of(kind: Kind[Any], state: WorkerState, bodies: Bodies) -> HTTPRouteHa
         having: str | None = None,
         columns: str = "",
         ids: str = "number",
+        count: bool = False,
         snapshot: str | None = None,
         **given: Any,
     ) -> ASGIResponse:
-        served, space, asked = serving.named(snapshot), serving.now.index.space, list[Places]()
+        served, space, asked = serving.named(snapshot), serving.now.index.space, list[Asked]()
+        if same := unless_modified(request, served):
+            return same
         where, having = conditions(limits, where, having)
-        form = Form(wants_arrow(request), ids == "string", names_of(columns), having)
+        if count and having:
+            raise Problem(400, "having is a condition on hits, which count=1 does not list: use where", limit="having")
+        form = Form(wants_arrow(request), ids == "string", names_of(columns), having, query=not alone)
         sight, cluster = sight_of(state, request, served), cluster_of(state, served)
-        query = BatchQuery(kind, given, state, request, served, sight, cluster, form, where)
-        arrow = is_arrow(request)
-        async with bodies.of(request) as body:
+        query = BatchQuery(kind, given, state, request, served, sight, cluster, form, where, count)
+        arrow = not alone and is_arrow(request)
+        if arrow and shaped:
+            raise Problem(
+                415, "shapes are read as JSON: send application/json", limit="content-type", value=ARROW_TYPE.decode()
+            )
 
-            async def make(stop: Stop) -> Iterator[bytes]:
+        async def make(body: bytes | bytearray, stop: Stop) -> Iterator[bytes]:
+            if shaped:
+                made, about = await shapes_out(query, body, stop)
+            else:
                 places = places_in(body, arrow, space, limits.bulk_queries, stop, each)
                 made = await answer_out(query, places, stop)
-                asked.append(places)
-                return made
+                about = Asked(places.positions, *kind.reads(given | radii_of(kind, given, places)))
+            asked.append(about)
+            return made
 
-            response = await answer_in_chunks(state, request, served, form.kind, make)
-        positions = asked[0].positions
-        note(request.scope, positions=positions)
-        k, far = kind.reads(given | radii_of(kind, given, asked[0]))
-        state.accesses.many(positions[:, 0], positions[:, 1], k, far)
+        async def answered(body: bytes | bytearray) -> ASGIResponse:
+            return await answer_in_chunks(state, request, served, form.kind, partial(make, body))
+
+        if alone:
+            response = await answered(orjson.dumps([*given.values()]))
+        else:
+            async with bodies.of(request, bound) as body:
+                response = await answered(body)
+        about = asked[0]
+        note(request.scope, positions=about.positions)
+        x, y = about.positions.T
+        state.accesses.many(x, y, about.k, about.radius)
         return response
 
+    geographic = serving.now.index.space.geographic
     schema = {Tells.HITS: HITS, Tells.COUNT: ALL_COUNTED, Tells.ID: ALL_LOCATED}[kind.tells]
-    body = body_of(serving.now.index.space.geographic, radius=each)
-    parameters = numbers_of(kind, limits, many=True) | ends_of(kind)
-    handler = takes(answer, f"many_{kind.name}", f"Answer with {kind.says_of_many}.", parameters)
-    said = {"responses": responses(schema, arrow=True, kept=False), "body": body}
+    parameters = (sides(geographic) if alone else {}) | numbers_of(kind, limits, many=True) | ends_of(kind)
+    says = kind.says if alone else kind.says_of_many
+    handler = takes(answer, f"{method}_{kind.name}", f"Answer with {says}.", parameters)
+    if alone:
+        return get(f"/{kind.name}", opt={"responses": responses(IN_BOX, arrow=True)})(handler)
+    body = body_of_shapes(kind) if shaped else body_of(geographic, radius=each)
+    said = {"responses": responses(IN_SHAPES if shaped else schema, arrow=True, kept=False), "body": body}
     return post(f"/{kind.name}", status_code=200, opt=said)(handler)
+
+
+async def shapes_out(query: BatchQuery, body: bytes | bytearray, stop: Stop) -> tuple[Iterator[bytes], Asked]:
+    """Return the answer to a question about the shapes of a body as bytes, and where these are; in a thread."""
+    served, form, state, cluster = query.served, query.form, query.state, query.cluster
+    limits, space = state.settings.limits, state.serving.now.index.space
+    written = Shapes("boxes" if query.kind is IN_BOXES and form.query else query.kind.name, bytes(body))
+    shapes, corners = read_shapes(written, space, limits, stop)
+    seen, most = query.seen(), limits.hits
+    counts: NDArray[np.int64] | None = None
+    if cluster is None:
+        found = found_within(served.index, shapes, corners, seen, most, stop, state.metrics, state.sizes.tested)
+        if query.count:
+            counts = found.count
+        else:
+            pieces = list_hits(served, found, form, most)
+    else:
+        asked = question_of_shapes(written, most, query.count, seen, form.having, form.columns)
+        if query.count:
+            counts = await cluster.counts(asked, stop)
+        else:
+            table = await cluster.rows(asked, stop)
+            check_hits(len(table), most, SMALLER_SHAPES)
+            pieces = pieces_of_table(table, form, BATCH_HITS)
+    middles, far = middles_of(served.index.space, shapes)
+    where = Asked(middles, None, far)
+    if counts is None:
+        return query.rows_out(pieces), where
+    note(query.request.scope, hits=int(counts.sum()))
+    if form.arrow or form.query:
+        return counts_out(served, counts, form.arrow), where
+    return iter([orjson.dumps({"snapshot": served.name, "count": int(counts[0])})]), where
 
 
 async def answer_out(query: BatchQuery, places: Places, stop: Stop) -> Iterator[bytes]:

@@ -128,7 +128,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                     if "polygon" in asked:
                         corners = positions_in(served, asked["polygon"])
                         drawn, shapes = polygon_drawn(served, corners, where, limits.hits, stop, state.metrics)
-                        middles, radii = middles_of(served, shapes)
+                        middles, radii = middles_of(served.index.space, shapes)
                         return orjson.dumps(drawn), (*middles.T, radii), drawn["count"]
                     numbers, radius = asked["circle"], asked["radius"]
                     places = positions_in(served, [numbers[:2], numbers[2:] or numbers[:2]])

@@ -329,6 +329,6 @@ def _url_of(url: str, request: Asker, cursor: str | None = None) -> str:
 def _tell_place(state: WorkerState, request: Asker, served: ServedSnapshot, box: Box | None) -> None:
     """Tell the access log of a box on the sphere; without one nothing says where."""
     if box is not None and served.index.space.geographic:
-        positions, radii = middles_of(served, boxes_of([box], served.index.space))
+        positions, radii = middles_of(served.index.space, boxes_of([box], served.index.space))
         note(request.scope, positions=positions)
         state.accesses.many(positions[:, 0], positions[:, 1], None, radii)

@@ -12,7 +12,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
-from dtoss.kinds.kind import Kind, Tells
+from dtoss.kinds.kind import About, Kind, Tells
 from dtoss.serve.answers.responses import Asker
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
@@ -60,7 +60,9 @@ def numbers_of(kind: Kind[Any], limits: Limits, *, many: bool = False) -> dict[s
 
 def ends_of(kind: Kind[Any]) -> dict[str, tuple[Any, Any]]:
     """Return what each question ends with: how ids come, where there are any, and which snapshot answers."""
-    return ({} if kind.tells == Tells.COUNT else {"ids": (Ids, "number")}) | {"snapshot": (Snapshot, None)}
+    counted = QueryParameter(default=False, description="Only how many objects there are, and no list.")
+    found: dict[str, tuple[Any, Any]] = {} if kind.tells == Tells.COUNT else {"ids": (Ids, "number")}
+    return found | ({} if kind.about == About.PLACES else {"count": (bool, counted)}) | {"snapshot": (Snapshot, None)}
 
 
 def takes(

@@ -17,7 +17,7 @@ from dtoss.conditions.matching_objects import schema_of
 from dtoss.conditions.parse import parse_condition
 from dtoss.hits import Hits
 from dtoss.index import Index
-from dtoss.kinds.all_kinds import ALL_KINDS
+from dtoss.kinds.all_kinds import OF_PLACES
 from dtoss.kinds.kind import Kind, Question, Tells
 from dtoss.kinds.searches import COUNT, KNN
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
@@ -64,7 +64,7 @@ class PlaceQuery:
 
 def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]:
     """Return the routes of questions about one place."""
-    return [route_of(kind, state, gathering) for kind in ALL_KINDS.values()]
+    return [route_of(kind, state, gathering) for kind in OF_PLACES]
 
 
 def route_of(kind: Kind[Any], state: WorkerState, gathering: Gathering) -> HTTPRouteHandler:

@@ -11,12 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.kinds.alone import Alone
-from dtoss.kinds.hit_tables import SATISFIED, hits_of_table, merge_hits, one_chunk
+from dtoss.kinds.hit_tables import SATISFIED, hits_of_table, one_chunk
 from dtoss.kinds.kind import A, Question, Tells
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.hit_rows import Form, Rows
-from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
+from dtoss.serve.cluster.wire_messages import ObjectQuestion
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.request_options import GIVEN, ClusterOptions
 from dtoss.serve.scatter_gather.partial_answers import answered_here, older_shapes
@@ -64,31 +63,6 @@ class ClusterIndex:
     async def rows(self, asked: Question[Any], stop: Stop | None = None) -> pa.Table:
         """Return the hits that answer a question, by place, distance and id."""
         return await self.answer(lambda together: asked.kind.rows(together, asked), stop)
-
-    async def shapes(
-        self, kind: str, text: bytes, where: str | None, form: Form, count: bool, shapes: int, stop: Stop
-    ) -> pa.Table | NDArray[np.int64]:
-        """Return the hits of shapes by shape and id, or how many each has.
-
-        ``count``: whether only numbers are.
-        """
-        most = self._state.settings.limits.hits
-
-        async def ask(together: Together) -> Any:
-            asks = [(server, asked(together.given(server))) for server in together.all_servers()]
-            return await together.ask([(together.me, nothing), *asks])
-
-        def asked(partitions: tuple[int, ...]) -> ShapesQuestion:
-            columns = tuple(form.columns)
-            return ShapesQuestion(text, kind, where, form.having, columns, partitions, most, count)
-
-        # of no partition: says what columns there are where nobody holds an object
-        nothing = asked(())
-        found = await self.answer(ask, stop)
-        if count:
-            return np.sum(found, axis=0, dtype=np.int64) if shapes else np.zeros(0, np.int64)
-        check_hits(sum(map(len, found)), most, SMALLER_SHAPES)
-        return merge_hits(found, 0)
 
     async def one(self, asked: ObjectQuestion, stop: Stop) -> tuple[bytes, tuple[float, float]]:
         """Return the bytes of an object's answer, and its place."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.kinds.all_kinds import ALL_KINDS
+from dtoss.kinds.all_kinds import ALL_KINDS, OF_PLACES, SHAPED
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.served import NAME, Asker, running, target, town
 
@@ -26,12 +26,31 @@ def given(kind, radius):
     return {one.name: 5 if one.whole else radius for one in kind.parameters}
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS.values(), ids=ALL_KINDS)
+@pytest.mark.parametrize("kind", OF_PLACES, ids=[kind.name for kind in OF_PLACES])
 def test_a_kind_is_asked_by_its_name(world, kind):
     index, places, radius = world
     told, wanted = index.ask(kind.name, places, **given(kind, radius)), getattr(index, kind.name)
     same = wanted(places, **given(kind, radius))
     assert told == same if isinstance(told, dtoss.Hits) else (told == same).all()
+
+
+@pytest.mark.parametrize("kind", SHAPED, ids=[kind.name for kind in SHAPED])
+def test_a_kind_is_asked_about_shapes(world, kind):
+    """Of an index in this process and of a server's, of one shape, of several and of none."""
+    index, places, radius = world
+    half = radius / (111_000 if index.space.geographic else 1)
+    boxes = np.concatenate([places[:5] - half, places[:5] + half], axis=1)
+    rings = [[[w, s], [e, s], [e, n], [w, n], [w, s]] for w, s, e, n in boxes.tolist()]
+    of = {"box": boxes, "within": [{"type": "Polygon", "coordinates": [ring]} for ring in rings]}[kind.name]
+    with running(index) as server:
+        for one in (index, dtoss.connect("http://{}:{}".format(*server.at))):
+            for some in (of[0], of, of[:0]):
+                for more in ({}, {"where": "speed > 9", "columns": ["speed"]}, {"having": "speed < 30", "threads": 2}):
+                    assert one.ask(kind.name, some, **more) == getattr(index, kind.name)(some, **more)
+            with pytest.raises(TypeError, match=f"{kind.name} takes no 'k': {kind.about} alone"):
+                one.ask(kind.name, of, k=3)
+            with pytest.raises(ValueError, match=f"{kind.name} takes no crs: leave it out"):
+                one.ask(kind.name, of, crs="none")
 
 
 def test_what_a_kind_does_not_take_is_refused(world):
@@ -40,7 +59,7 @@ def test_what_a_kind_does_not_take_is_refused(world):
         ("count", {"radius": radius, "columns": ["speed"]}, "count takes no columns: leave it out"),
         ("locate", {"where": "speed > 3"}, "locate takes no where: leave it out"),
         ("reverse_nearest", {"having": "speed > 3"}, "reverse_nearest takes no having: leave it out"),
-        ("nearest", {}, "'nearest' is no kind of question: knn, range, count, locate, reverse_nearest are"),
+        ("nearest", {}, f"'nearest' is no kind of question: {', '.join(ALL_KINDS)} are"),
     ):
         with pytest.raises(ValueError, match=why):
             index.ask(name, places, **asked)

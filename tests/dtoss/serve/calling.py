@@ -9,12 +9,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dtoss.kinds.kind import Search
+from dtoss.kinds.kind import Search, Shapes
+from dtoss.kinds.shapes import question_of_shapes
 from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, TELLER, WRITER
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, pack_question
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import packed_bundle, packed_group
-from dtoss.shards.merge_answers import SHARE_STEPS, ShareQuestion
+from dtoss.shards.merge_answers import PART_STEPS, SHARE_STEPS, ShareQuestion
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.map.made_ground import archive, vector_tile
 from tests.dtoss.serve.served import WAIT, Intake, running, until
@@ -105,8 +106,8 @@ def question_of(server, message, places=1, k=4, where=None, most=9, text=None, r
     some = Search(positions, np.full(places, 1e5), k, where)
     if message == "shapes":
         shape = json.dumps({"type": "Polygon", "coordinates": [ring]}).encode()
-        return ShapesQuestion(shape if text is None else text, "within" if text is None else "boxes",
-                              where, None, (), held, most, True)  # fmt: skip
+        shapes = Shapes("within", shape) if text is None else Shapes("boxes", text)
+        return ShareQuestion(PART_STEPS["shapes"], question_of_shapes(shapes, most, True, where, None, ()), held)
     if message == "object":
         return ObjectQuestion(text or "1", False, True, False, False)
     step = next(step for step in SHARE_STEPS.values() if step.name == message)

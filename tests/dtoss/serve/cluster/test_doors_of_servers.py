@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from dtoss.client.address import Peers, address_of
-from dtoss.kinds.kind import Search
+from dtoss.kinds.kind import Search, Shapes
+from dtoss.kinds.shapes import question_of_shapes
 from dtoss.serve.auth.admission import Doors
 from dtoss.serve.cluster.cluster import ALIVE_PATH, Away, PeerGroup
 from dtoss.serve.cluster.link import Reply
 from dtoss.serve.cluster.plan_placement import Placement
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, pack_question
 from dtoss.serve.core.connection_limits import Guard
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import QUICK_HITS, packed_bundle, packed_group, read_bodies
@@ -156,7 +157,7 @@ def messages(index, name, rng):
         ShareQuestion(COUNTED_BY_SHARES, asked, (0, 1)),
         ShareQuestion(PART_STEPS["reverse_nearest"], Search(places, np.zeros(0), 0), (0,)),
         ObjectQuestion("7", False, True, True, False),
-        ShapesQuestion(b"{}", "within", None, None, (), (0,), 10, True),
+        within(b"{}"),
     ]  # fmt: skip
     return [packed_bundle(name, [group_of(places)]), *(pack_question(one, name, 5.0) for one in questions)]
 
@@ -168,7 +169,8 @@ def three(k=4):
 
 def within(text, kind="within", most=10):
     """A question about a shape."""
-    return ShapesQuestion(text, kind, None, None, (), (0,), most, True)
+    asked = question_of_shapes(Shapes(kind, text), most, True, None, None, ())
+    return ShareQuestion(PART_STEPS["shapes"], asked, (0,))
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ import pytest
 
 from dtoss.client.address import read_peers
 from dtoss.errors import InputError
-from dtoss.kinds.kind import Search
+from dtoss.kinds.kind import Search, Shapes
+from dtoss.kinds.shapes import question_of_shapes
 from dtoss.serve.cluster.cluster import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health, PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
-from dtoss.serve.cluster.wire_messages import ShapesQuestion, pack_question
+from dtoss.serve.cluster.wire_messages import pack_question
 from dtoss.serve.requests.bundles import packed_bundle, packed_group, read_bodies
 from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, PART_STEPS, ShareQuestion
 from tests.dtoss.serve.cluster.several import dealt, several, write_plan
@@ -153,6 +154,7 @@ def test_a_question_that_is_wrong_is_wrong_on_all_servers(index):
             assert status == 400, body
 
 
+SIDES = b"[0,0,1,1]"
 HOSTILE = [
     ShareQuestion(BY_SHARES, Search(np.array([[np.nan, 1.0]]), np.array([1.0]), 3), ()),
     ShareQuestion(BY_SHARES, Search(np.array([[1e9, 1.0]]), np.array([1.0]), 3), ()),
@@ -162,8 +164,8 @@ HOSTILE = [
     ShareQuestion(BY_SHARES, Search(np.array([[1.0, 1.0]]), np.array([1.0]), 3, "size > 1" + " " * 10**5), ()),
     ShareQuestion(COUNTED_BY_SHARES, Search(np.array([[1.0, -91.0]]), np.array([1.0]), 0), ()),
     ShareQuestion(PART_STEPS["reverse_nearest"], Search(np.array([[np.inf, 1.0]]), np.zeros(0), 0), ()),
-    ShapesQuestion(b"[0,0,1,1]", "stars", None, None, (), (), 10, False),
-    ShapesQuestion(b"[0,0,1,1]", "box", None, None, (), (), 10**12, False),
+    ShareQuestion(PART_STEPS["shapes"], question_of_shapes(Shapes("stars", SIDES), 10, False, None, None, ()), ()),
+    ShareQuestion(PART_STEPS["shapes"], question_of_shapes(Shapes("box", SIDES), 10**12, False, None, None, ()), ()),
 ]
 
 

@@ -13,6 +13,8 @@ import pytest
 import dtoss
 from dtoss.client.address import Peers, address_of
 from dtoss.geometry.space import space_of
+from dtoss.kinds.kind import Shapes
+from dtoss.kinds.shapes import question_of_shapes
 from dtoss.queries.covered import polygons_of
 from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.link import Link, Reply
@@ -20,7 +22,6 @@ from dtoss.serve.cluster.plan_placement import read_placement
 from dtoss.serve.cluster.wire_messages import (
     UNSAID,
     WIRE_SPOKEN,
-    ShapesQuestion,
     Wire,
     in_older_words,
     pack_question,
@@ -28,6 +29,7 @@ from dtoss.serve.cluster.wire_messages import (
     unread,
 )
 from dtoss.serve.requests.bundles import packed_bundle
+from dtoss.shards.merge_answers import PART_STEPS, ShareQuestion
 from tests.dtoss.serve.cluster.several import answers_of, dealt, question, several
 from tests.dtoss.serve.cluster.test_doors_of_servers import group_of
 from tests.dtoss.serve.cluster.test_failures import places_of
@@ -179,13 +181,19 @@ def test_servers_that_say_a_version_are_asked_in_it(index):
         assert here.state.circle.wires == {1: WIRE_SPOKEN}
 
 
+def counted(text, partitions):
+    """Asks how many objects of some partitions lie within shapes."""
+    asked = question_of_shapes(Shapes("within", text), 10_000, True, None, None, ())
+    return ShareQuestion(PART_STEPS["shapes"], asked, partitions)
+
+
 def test_shapes_without_a_version_have_the_edges_that_they_had(index):
     """By the message's version: an older server gets what it would have found itself."""
     placement = dealt(index, 2, "one has none", np.random.default_rng(3))
     with several(index, placement, 2) as (here, _), Asker(here) as asker:
         mine = tuple(sorted(placement.held_by(0)))
         text = json.dumps(WIDE).encode()
-        asked = ShapesQuestion(text, "within", None, None, (), mine, 10_000, True)
+        asked = counted(text, mine)
         body = pack_question(asked, here.serving.now.name, 10.0)
         owned = here.serving.now.share.owned(mine)
         assert owned.count_within(WIDE, edges="spherical") != owned.count_within(WIDE)
@@ -268,12 +276,12 @@ def test_boxes_for_an_older_server_hold_the_whole_shape(ring, edges):
     except ValueError:
         assert edges == "spherical"
         return
-    asked, meant = in_older_words(ShapesQuestion(b"", "within", None, None, (), (), 9, True), space, shapes, 1_000_000)
+    asked, meant = in_older_words(counted(b"", ()), space, shapes, 1_000_000)
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(20_000, 3))
     at = space.positions(vectors / np.linalg.norm(vectors, axis=1)[:, None])
     index = dtoss.build(np.arange(len(at)), at, partitions=1)
-    found = index.box(orjson.loads(asked.text)["boxes"])
+    found = index.box(orjson.loads(asked.asked.shapes.text)["boxes"])
     table = pa.table({
         "query": found.query, "id": found.id, "distance": found.distance,
         "c:lon": at[found.id, 0], "c:lat": at[found.id, 1],
