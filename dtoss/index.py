@@ -21,6 +21,7 @@ from dtoss.names import position_names
 if TYPE_CHECKING:
     import geopandas
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
     from dtoss.building.border import BorderTable
     from dtoss.conditions.matching_objects import Filters
@@ -672,7 +673,7 @@ class Index:
         ax: Any = None,
         limit: int | None = None,
         **style: Any,
-    ) -> Any:
+    ) -> Axes:
         """Draw objects, cells or regions and return matplotlib's Axes; the title says how many are drawn.
 
         Parameters

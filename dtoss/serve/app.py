@@ -85,6 +85,15 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
         check_call(state, request)
         check_names(request)
 
+    errors: dict[int | type[Exception], Any] = {  # what is ready has a method that the framework asks for
+        Problem: _problem,
+        SnapshotElsewhere: _again,
+        ClientGone: _nobody,
+        ValidationException: _not_valid,
+        MethodNotAllowedException: _not_allowed,
+        HTTPException: _no_route,
+        Exception: _failed,
+    }
     app = Litestar(
         [
             *point_queries.handlers(state, desk.gathering),
@@ -113,15 +122,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             path="/unused",
             use_handler_docstrings=True,
         ),
-        exception_handlers={
-            Problem: _problem,
-            SnapshotElsewhere: _again,
-            ClientGone: _nobody,
-            ValidationException: _not_valid,
-            MethodNotAllowedException: _not_allowed,
-            HTTPException: _no_route,
-            Exception: _failed,
-        },
+        exception_handlers=errors,
         before_request=check,
         logging_config=None,
         state=State({"coordinates": dict(zip("xy", _coordinates(state), strict=True))}),
@@ -170,7 +171,7 @@ def _coordinates(state: WorkerState) -> tuple[str, str]:
     return ("lon", "lat") if state.serving.now.index.space.geographic else ("x", "y")
 
 
-def _problem(request: Asker, problem: Any) -> Any:
+def _problem(request: Asker, problem: Any) -> Ready:
     scope: Any = request.scope
     scope[DETAIL] = problem.detail
     if AS_ASKED in scope:
@@ -197,19 +198,19 @@ def _as_asked(detail: str, asked: str, said: str | None, whole: bool) -> str:
     return "the condition cannot be asked of some of the objects"
 
 
-def _again(request: Asker, elsewhere: Any) -> Any:
+def _again(request: Asker, elsewhere: Any) -> Ready:
     """Say that another server has not the snapshot any more, which is asked for once more."""
     scope: Any = request.scope
     scope[OTHERS_HAVE] = elsewhere.snapshots
     return _problem(request, Problem(409, f"{elsewhere}: ask again", retry_after=1))
 
 
-def _nobody(request: Asker, gone: Any) -> Any:
+def _nobody(request: Asker, gone: Any) -> Ready:
     """Answer nobody: the metrics count it."""
     return Ready(b"", [], 499)
 
 
-def _not_valid(request: Asker, error: Any) -> Any:
+def _not_valid(request: Asker, error: Any) -> Ready:
     """Say which parameters are wrong, each with its value and bound."""
     wrong = error.extra if isinstance(error.extra, list) else []
     if not wrong:
@@ -244,7 +245,7 @@ def _given(request: Asker, wrong: dict[str, Any]) -> str:
     return str(found.get(key, ""))
 
 
-def _not_allowed(request: Asker, error: Any) -> Any:
+def _not_allowed(request: Asker, error: Any) -> Ready:
     path = request.scope["path"][:200]
     known = {"/" + route.path.strip("/"): route for route in request.app.routes}
     allowed = ", ".join(sorted(getattr(known.get("/" + path.strip("/")), "methods", {"GET"})))
@@ -254,7 +255,7 @@ def _not_allowed(request: Asker, error: Any) -> Any:
     return response
 
 
-def _no_route(request: Asker, error: Any) -> Any:
+def _no_route(request: Asker, error: Any) -> Ready:
     if error.status_code == 404:
         return _problem(
             request, Problem(404, f"there is no {request.scope['path'][:200]} here: /openapi.json lists what is")
@@ -262,7 +263,7 @@ def _no_route(request: Asker, error: Any) -> Any:
     return _problem(request, Problem(error.status_code, str(error.detail)))
 
 
-def _failed(request: Asker, error: Any) -> Any:
+def _failed(request: Asker, error: Any) -> Ready:
     """Tell the log what failed, and the client where it stands there."""
     scope: Any = request.scope
     trace = "".join(traceback.format_exception(error))

@@ -157,7 +157,7 @@ def _whole(schema: Schema) -> Schema:
     return schema | bounds | {"format": "int64" if wide else "int32"}
 
 
-def name_types(value: Any, found: dict[str, Schema]) -> Any:
+def name_types(value: object, found: dict[str, Schema]) -> object:
     """Return a part of the text with references to types in their places; they are put into ``found`` by their titles.
 
     Examples
@@ -171,9 +171,10 @@ def name_types(value: Any, found: dict[str, Schema]) -> Any:
     if not isinstance(value, dict):
         return value
     whole = {name: one if name == "example" else name_types(one, found) for name, one in value.items()}
-    if not isinstance(whole.get("title"), str):  # a field may be called so, too
+    title = whole.get("title")
+    if not isinstance(title, str):  # a field may be called so, too
         return whole
-    title = whole.pop("title")
+    del whole["title"]
     beside = {"default": whole.pop("default")} if "default" in whole else {}
     if found.setdefault(title, whole) != whole:
         raise ValueError(f"two types are called {title}: {found[title]} and {whole}")

@@ -18,7 +18,7 @@ from dtoss.serve.answers.json_out import json_value
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 
-def id_of(index: Index, text: str) -> Any:
+def id_of(index: Index, text: str) -> int | str:
     """Return the id that a text in a path means."""
     if index.string_ids:
         return text

@@ -118,13 +118,17 @@ class ObjectQuestion(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] | None = None
 
 
+PeerQuestion: TypeAlias = ShareQuestion | ObjectQuestion
+"""What one server asks another."""
+PartialAnswer: TypeAlias = AtHome | pa.Table | NDArray[np.int64] | tuple[bytes, float, float] | None
+"""What that one answers: hits, numbers, or an object with its place, None where it has none."""
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(Message).decode
 _HOME = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes]).decode
 _OBJECT = msgspec.msgpack.Decoder(tuple[bytes, float, float] | None).decode
 
 
-def pack_question(question: Any, snapshot: str, left: float) -> bytes:
+def pack_question(question: PeerQuestion, snapshot: str, left: float) -> bytes:
     """Return the bytes of a question."""
     if isinstance(question, ObjectQuestion):
         flags: tuple[Any, ...] = (question.text, question.arrow, question.neighbours, question.cell, question.text_ids)
@@ -152,7 +156,7 @@ def pack_question(question: Any, snapshot: str, left: float) -> bytes:
     )  # fmt: skip
 
 
-def read_message(data: bytes, wire: Wire = WIRE_SPOKEN) -> tuple[Message, Any]:
+def read_message(data: bytes, wire: Wire = WIRE_SPOKEN) -> tuple[Message, PeerQuestion]:
     """Return a message of a version and its question."""
     try:
         said = _DECODE(data)
@@ -161,7 +165,7 @@ def read_message(data: bytes, wire: Wire = WIRE_SPOKEN) -> tuple[Message, Any]:
         raise ValueError(f"the body is no question of a server: {error}") from None
 
 
-def _question(said: Message, wire: Wire) -> Any:
+def _question(said: Message, wire: Wire) -> PeerQuestion:
     positions = _read_floats(said.positions).reshape(-1, 2)
     partitions = tuple(np.frombuffer(said.partitions, np.int32).tolist())
     flags: Any = said.flags  # of what types they have to be is looked at where the question is checked
@@ -181,9 +185,9 @@ def _question(said: Message, wire: Wire) -> Any:
     return ShareQuestion(step, asked, partitions)
 
 
-def packed_answer(kind: int, answer: Any) -> bytes:
+def packed_answer(kind: int, answer: PartialAnswer) -> bytes:
     """Return the bytes of an answer."""
-    if kind == AT_HOMES.number:
+    if isinstance(answer, AtHome):
         return _ENCODE((stream_of(answer.hits), _floats(answer.far), answer.alone.tobytes()))
     if isinstance(answer, pa.Table):
         return b"t" + stream_of(answer)
@@ -192,7 +196,7 @@ def packed_answer(kind: int, answer: Any) -> bytes:
     return b"c" + np.ascontiguousarray(answer, np.int64).tobytes()
 
 
-def read_answer(question: Any, data: bytes) -> Any:
+def read_answer(question: PeerQuestion, data: bytes) -> PartialAnswer:
     """Return the answer to a question."""
     try:
         if isinstance(question, ShareQuestion) and question.step is AT_HOMES:
@@ -221,10 +225,10 @@ BOX_TOLERANCE = 1e-9
 """Radians by which a box round a disc is larger than rounding may make it."""
 
 
-def least_minor(question: Any, space: Space) -> int:
+def least_minor(question: PeerQuestion, space: Space) -> int:
     """Return the minor version of messages from which a server answers a question as this one does."""
-    said = isinstance(question, ShareQuestion) and question.step is STEP_OF_SHAPES and space.geographic
-    return SAYS_EDGES if said and question.asked.kind is IN_POLYGONS else 0
+    asked = question.asked if isinstance(question, ShareQuestion) and space.geographic else None
+    return SAYS_EDGES if isinstance(asked, Question) and asked.kind is IN_POLYGONS else 0
 
 
 def in_older_words(
@@ -243,7 +247,7 @@ def in_older_words(
     columns = tuple(dict.fromkeys((*meant.columns, "lon", "lat")))
     asked = question_of_shapes(Shapes("boxes", text), most, False, meant.where, meant.having, columns)
 
-    def within(found: pa.Table) -> Any:
+    def within(found: pa.Table) -> pa.Table | NDArray[np.int64]:
         at = np.column_stack([found.column("c:lon").to_numpy(), found.column("c:lat").to_numpy()]).reshape(-1, 2)
         vectors, of = space.vectors(at), part_of[found.column("query").to_numpy()]
         query, held = np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_)

@@ -200,7 +200,7 @@ class Pool:
         finally:
             self.elsewhere -= 1
 
-    async def _wait(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> Any:
+    async def _wait(self, request: Client | None, ours: asyncio.Future[T], left: _Left) -> T:
         """Return a result that is there before the time is over."""
         try:
             done, _ = await asyncio.wait((ours,), timeout=min(WATCHED_FROM, left.seconds()))
@@ -252,8 +252,8 @@ class Pool:
     def _begin_awaitable(self, work: Callable[[Stop], Any], stop: Stop) -> asyncio.Future[Any]:
         return asyncio.wrap_future(self._begin(work, stop))
 
-    def _begin(self, work: Callable[[Stop], Any], stop: Stop) -> Future[Any]:
-        def run() -> Any:
+    def _begin(self, work: Callable[[Stop], T], stop: Stop) -> Future[T]:
+        def run() -> T:
             stop.check()
             return work(stop)
 

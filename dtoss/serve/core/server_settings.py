@@ -52,16 +52,18 @@ def limits_of(path: str) -> Limits:
     for name in told:
         if name not in kinds:
             raise InputError(f"--limits {path}: there is no limit {name!r}; there are {', '.join(sorted(kinds))}")
-    return Limits(**{name: _number(path, name, value, kinds[name]) for name, value in told.items()})
+    numbers: dict[str, Any] = {name: _number(path, name, value, kinds[name]) for name, value in told.items()}
+    return Limits(**numbers)
 
 
-def _number(path: str, name: str, value: Any, kind: type) -> Any:
+def _number(path: str, name: str, value: Any, kind: type) -> int | float:
     """Return a limit's number, of the kind of its default."""
     plain = isinstance(value, kind | int) and not isinstance(value, bool)
     if not plain or not math.isfinite(value) or value <= 0:
         wanted = "a whole number" if kind is int else "a number"
         raise InputError(f"--limits {path}: {name} is {value!r}: {wanted} above 0 is wanted")
-    return kind(value)
+    number: int | float = kind(value)
+    return number
 
 
 @dataclass(frozen=True)

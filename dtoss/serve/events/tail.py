@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from dtoss.errors import DtossError
 from dtoss.serve.core.open_streams import OpenStreams
@@ -19,6 +19,7 @@ from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 
+T = TypeVar("T")
 SHARED_BYTES = 8 << 20
 """Of the newest events that are held for all streams: who is farther behind reads files."""
 MOST_READERS = 32
@@ -119,7 +120,7 @@ class Tail:
         self._hold(parts)
         return True
 
-    async def _asked(self, work: Callable[[Stop], Any]) -> Any:
+    async def _asked(self, work: Callable[[Stop], T]) -> T | None:
         """Return what a thread makes; None where it fails, which is told of."""
         try:
             return await self._pool.run(None, work, admitted=True)

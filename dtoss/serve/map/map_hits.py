@@ -95,7 +95,7 @@ def object_drawn(
     return told, (x, y)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """Return a value of JSON as a page shows it: text, where JavaScript would lose digits or does not write it."""
     if isinstance(value, orjson.Fragment):  # of a list or a struct
         return orjson.dumps(value).decode()

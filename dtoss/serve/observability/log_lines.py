@@ -181,7 +181,7 @@ def _append(file: Path) -> int:
     return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     if isinstance(value, BaseException):
         value = "".join(traceback.format_exception(value))
     if isinstance(value, str) and len(value) > LONGEST_LINE:

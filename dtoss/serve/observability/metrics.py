@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dtoss
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.serve.observability.shared_counts import HOT_ROUTES, SECONDS, SIZES, SharedCounts, WorkerCounts
+
+if TYPE_CHECKING:  # the client looks for its folder when it is loaded
+    from prometheus_client import Counter, Metric, Summary
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the folder where the client keeps the numbers of each process."""
@@ -73,10 +76,10 @@ class Metrics:
         self.serves = self._here.serve
         registry = prometheus.CollectorRegistry()
 
-        def counter(name: str, text: str, *labels: str) -> Any:
+        def counter(name: str, text: str, *labels: str) -> Counter:
             return prometheus.Counter(f"dtoss_{name}", text, labels, registry=registry)
 
-        def summary(name: str, text: str) -> Any:
+        def summary(name: str, text: str) -> Summary:
             return prometheus.Summary(f"dtoss_{name}", text, registry=registry)
 
         self._requests = counter("requests", "Requests that were answered.", "route", "status", "way")
@@ -335,13 +338,13 @@ def _sum(parts: list[WorkerCounts], name: str) -> int:
     return sum(getattr(part, name) for part in parts)
 
 
-def _gauge(name: str, text: str, value: float) -> Any:
+def _gauge(name: str, text: str, value: float) -> Metric:
     from prometheus_client.core import GaugeMetricFamily
 
     return GaugeMetricFamily(name, text, value)
 
 
-def _counter(name: str, text: str, value: float) -> Any:
+def _counter(name: str, text: str, value: float) -> Metric:
     from prometheus_client.core import CounterMetricFamily
 
     return CounterMetricFamily(name, text, value)

@@ -64,8 +64,9 @@ def feature_at(
     return object_features(index, frame, items, columns, text_ids)[0]
 
 
-def _last(ids: NDArray[Any], limit: int) -> Any:
-    return ids[limit - 1 : limit].tolist()[0] if len(ids) > limit else None
+def _last(ids: NDArray[Any], limit: int) -> int | str | None:
+    last: int | str | None = ids[limit - 1 : limit].tolist()[0] if len(ids) > limit else None
+    return last
 
 
 def object_features(

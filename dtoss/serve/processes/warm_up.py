@@ -6,6 +6,7 @@ The short way rests on what is inside uvicorn, and that may change.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from uvicorn.server import ServerState
 from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.admission import Hosts
-from dtoss.serve.auth.tokens import EVERYBODY
+from dtoss.serve.auth.tokens import EVERYBODY, Token
 from dtoss.serve.core.connection_limits import Guard
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.map.map_files import PageFiles
@@ -34,7 +35,7 @@ class _Silent:
     def __init__(self) -> None:
         self.hosts = Hosts()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Token | None]:
         return lambda *values, **named: EVERYBODY if name == "admit" else None
 
 

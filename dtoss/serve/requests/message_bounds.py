@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.geometry.space import Space, as_positions
 from dtoss.kinds.kind import Question
 from dtoss.serve.bulk.request_bodies import of_corners
-from dtoss.serve.cluster.wire_messages import ObjectQuestion
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, PeerQuestion
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
 from dtoss.shards.merge_answers import COUNTED_BY_SHARES
 
 
-def check_question(question: Any, space: Space, limits: Limits) -> None:
+def check_question(question: PeerQuestion, space: Space, limits: Limits) -> None:
     """Refuse a question that no server of a plan asks."""
     if isinstance(question, ObjectQuestion):
         if not isinstance(question.text, str):

@@ -21,7 +21,7 @@ LARGEST_DISTANCE = 1.7e308
 """The largest distance: what is larger is no number."""
 
 
-def _text(longest: int, description: str) -> Any:
+def _text(longest: int, description: str) -> QueryParameter:
     return QueryParameter(max_length=longest, description=description)
 
 
@@ -102,7 +102,7 @@ def coordinates(space: Space) -> Coordinates:
     )
 
 
-def distance(description: str, *, wanted: bool = True) -> Any:
+def distance(description: str, *, wanted: bool = True) -> QueryParameter:
     """Return a parameter that is a distance."""
     unit = "metres, or units of the CRS"
     told_so = f"{description}: {unit}."

@@ -76,7 +76,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         wire = wire_of(request)
         async with bodies.of(request) as body:
 
-            def work(stop: Stop) -> Any:
+            def work(stop: Stop) -> Ready | bytes | None:
                 try:
                     message, question = read_message(bytes(body), wire)
                 except ValueError as error:

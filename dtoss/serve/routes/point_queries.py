@@ -114,7 +114,7 @@ def route_of(kind: Kind[Any], state: WorkerState, gathering: Gathering) -> HTTPR
         if kind.tells == Tells.HITS:
             return await answer_of_hits(request, state, served, hits, text_ids=text_ids, following=following)
         if kind.tells == Tells.COUNT:
-            note(request.scope, hits=value)
+            note(request.scope, hits=int(value))
         return told_json(request, served, **{kind.tells.value: str(value) if text_ids else value})
 
     x_of, y_of = coordinates(serving.now.index.space)
@@ -195,7 +195,7 @@ async def find_page(query: PlaceQuery, limit: int, begin: Cursor | None, most: i
         return hits, write_cursor(last)
 
 
-async def find_value(query: PlaceQuery, stop: Stop) -> Any:
+async def find_value(query: PlaceQuery, stop: Stop) -> int | str:
     """Return the number or the id that answers a question."""
     with told():
         found = await query.answers.ask(query.question(), stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
@@ -35,6 +35,7 @@ from dtoss.serve.routes.schemas import (
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.watch.events.cursor import Cursor
 
+T = TypeVar("T")
 MOST_EVENTS = 10_000
 """Of a page."""
 LAST = "last-event-id"
@@ -110,7 +111,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         def begin(stop: Stop) -> Cursor:
             return beginning_of(home, given, name, own=own is not None)
 
-        async def run(work: Callable[[Stop], Any]) -> Any:
+        async def run(work: Callable[[Stop], T]) -> T:
             with of_watch(state):
                 return await state.pool.run(request, work)
 

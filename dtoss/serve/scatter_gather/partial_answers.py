@@ -16,13 +16,13 @@ from dtoss.serve.answers.one_object import object_body, object_table
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.places_in import read_shapes
 from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits, found_within
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, in_older_words
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, PartialAnswer, PeerQuestion, in_older_words
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, ShareQuestion, answered_by
 
 
-def answered_here(state: WorkerState, served: ServedSnapshot, question: Any, stop: Stop) -> Any:
+def answered_here(state: WorkerState, served: ServedSnapshot, question: PeerQuestion, stop: Stop) -> PartialAnswer:
     """Return this server's answer to a question."""
     stop.check()
     assert served.share is not None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dtoss.serve.cluster.cluster import Away, NotHeld, PeerGroup, Slow
 from dtoss.serve.cluster.link import Reply
-from dtoss.serve.cluster.wire_messages import least_minor, pack_question, read_answer
+from dtoss.serve.cluster.wire_messages import PartialAnswer, PeerQuestion, least_minor, pack_question, read_answer
 from dtoss.serve.core.pool import Until
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import askers
@@ -115,11 +115,11 @@ async def _ask_all(
     return answers
 
 
-def _as_it_is(answer: Any) -> Any:
+def _as_it_is(answer: T) -> T:
     return answer
 
 
-def _read(circle: PeerGroup, server: int, question: Any, share: Share, reply: Reply) -> Any:
+def _read(circle: PeerGroup, server: int, question: PeerQuestion, share: Share, reply: Reply) -> PartialAnswer:
     """Return the answer in a reply."""
     circle.check(server, reply)
     if circle.wire_of(server).minor < least_minor(question, share.index.space):

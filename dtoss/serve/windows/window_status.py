@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from dtoss.windows.query.window_query import Windows
 from dtoss.windows.storage.group_placement import placement_of, rows_of
 from dtoss.windows.storage.sets import current_home
 from dtoss.windows.storage.window_folder import Home
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import CounterMetricFamily
 
 NEAR_SECONDS, FAR_SECONDS = 0.2, 1.0
 """Between two looks whether a batch has come: in a folder, and in an object store, where a look is a request."""
@@ -135,7 +138,7 @@ def families(opened: OpenWindows) -> Iterator[Any]:
         found = []  # the log says why
     from prometheus_client import core
 
-    def counter(name: str, text: str, count: str) -> Any:
+    def counter(name: str, text: str, count: str) -> CounterMetricFamily:
         made = core.CounterMetricFamily(f"dtoss_windows_{name}", text, labels=["windows"])
         for one in found:
             made.add_metric([one["name"]], one["counts"].get(count, 0))
