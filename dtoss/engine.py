@@ -5,7 +5,7 @@ All that loads numba stands behind this module: :class:`dtoss.Index` loads it wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from dtoss.hits import Hits
 from dtoss.locks import once
 from dtoss.names import position_names
 from dtoss.partitioning.regions import Regions
-from dtoss.queries.batch_answer import answer
+from dtoss.queries.batch_answer import answer, pieces_of
 from dtoss.queries.gather import Whereabouts, take_columns, take_ids
 from dtoss.queries.one_query import OneQuery
 from dtoss.queries.open_partitions import OpenPartitions
@@ -220,3 +220,25 @@ class Engine:
         taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True)) if columns else {}
         hits = Hits(query, ids, found.distance, taken, self.whereabouts)
         return hits if having is None else hits.only(self.satisfying(found, having))
+
+    def batches(
+        self,
+        queries: int,
+        most: int,
+        count: Callable[[slice], NDArray[np.int64]],
+        find: Callable[[slice], RawHits],
+        where: str | None,
+        having: str | None,
+        columns: Sequence[str],
+    ) -> Iterator[Hits]:
+        """Return the hits of queries, so many at a time; what is asked of objects is checked at once.
+
+        ``count``, ``find``: return how many hits some of the queries have, and these.
+        """
+        self.check_columns(columns)
+        if where is not None:
+            self.filters.get(where)
+        if having is not None:
+            self.parsed(having)
+        batches = (self.hits(found, columns, having, at) for at, found in pieces_of(queries, most, count, find))
+        return (hits for hits in batches if len(hits))

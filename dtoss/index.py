@@ -263,27 +263,24 @@ class Index:
         -----
         Hits are counted first: up to half as long again as :meth:`range`. It holds one batch, or the hits of one query.
         """
-        from dtoss.queries.batch_answer import pieces_of
-
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
         queries = self.engine.vectors(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
-        self.engine.check_columns(columns)
-        if where is not None:
-            self.filters.get(where)
-        if having is not None:
-            self.engine.parsed(having)
         places = bool(columns) or having is not None
 
         def answered(rows: slice, k: int) -> RawHits:
             return self.engine.answer(queries[rows], radii[rows], k, where, threads, places=places)
 
-        pieces = pieces_of(
-            len(queries), batch_size, lambda rows: answered(rows, -1).count, lambda rows: answered(rows, 0)
+        return self.engine.batches(
+            len(queries),
+            batch_size,
+            lambda rows: answered(rows, -1).count,
+            lambda rows: answered(rows, 0),
+            where,
+            having,
+            columns,
         )
-        batches = (self.engine.hits(found, columns, having, first) for first, found in pieces)
-        return (hits for hits in batches if len(hits))
 
     def count(
         self,
@@ -417,24 +414,18 @@ class Index:
         Hits are counted first: up to a fifth as long again as :meth:`within`. It holds one batch, or the hits of one
         polygon.
         """
-        from dtoss.queries.batch_answer import pieces_of
-
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
         asked = self.engine.polygons(polygons, edges)
-        self.engine.check_columns(columns)
-        if where is not None:
-            self.filters.get(where)
-        if having is not None:
-            self.engine.parsed(having)
-        pieces = pieces_of(
+        return self.engine.batches(
             len(asked),
             batch_size,
             lambda rows: self.engine.count_polygons(asked[rows], where, threads),
             lambda rows: self.engine.within_polygons(asked[rows], where, threads),
+            where,
+            having,
+            columns,
         )
-        batches = (self.engine.hits(found, columns, having, first) for first, found in pieces)
-        return (hits for hits in batches if len(hits))
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""

@@ -52,6 +52,9 @@ class RemoteIndex:
     larger than the server answers at a time are asked in pieces, all answered by one snapshot. How many threads answer
     is the server's business: ``threads`` is checked, and changes nothing.
 
+    A method takes and raises what the one of an index of its name does; ValueError also where more is asked for than
+    the server allows (``--limits``), and DtossError where the server cannot be asked.
+
     Parameters
     ----------
     url, token, snapshot, timeout
@@ -170,20 +173,7 @@ class RemoteIndex:
         crs: str | None = None,
         threads: int = 1,
     ) -> Hits:
-        """Return the k nearest objects of each position, ordered by (query, distance, id): :meth:`dtoss.Index.knn`.
-
-        Parameters
-        ----------
-        positions, k, max_distance, where, having, columns, crs, threads
-            As there. The server says which k is the largest (``--limits``).
-
-        Raises
-        ------
-        ValueError
-            As there, and where more is asked for than the server allows.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return the k nearest objects of each position, ordered by (query, distance, id): :meth:`dtoss.Index.knn`."""
         given = {"k": k, "max_distance": max_distance}
         return self._ask(KNN, positions, given, where, having, columns, crs, threads)
 
@@ -201,19 +191,8 @@ class RemoteIndex:
     ) -> Hits:
         """Return all objects within a radius of each position, as :meth:`dtoss.Index.range` does.
 
-        Parameters
-        ----------
-        positions, radius, where, having, columns, crs, threads
-            As there. One position with more hits than the server gives (``--limits``) is not answered.
-        order
-            As there; ``"none"`` is answered in the order of ``"distance"``.
-
-        Raises
-        ------
-        ValueError
-            As there, and where more is asked for than the server allows.
-        DtossError
-            If the server cannot be asked.
+        A position with more hits than the server gives is not answered. ``order="none"`` is answered in the order of
+        ``"distance"``.
         """
         by_distance(order)
         return self._ask(RANGE, positions, {"radius": radius}, where, having, columns, crs, threads)
@@ -230,29 +209,10 @@ class RemoteIndex:
         crs: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
-        """Return an iterator over the hits of :meth:`range`, in the same order, ``batch_size`` at a time or fewer.
+        """Return an iterator over the hits of :meth:`range`, as :meth:`dtoss.Index.range_batches` does.
 
-        Parameters
-        ----------
-        positions, radius
-            As in :meth:`range`.
-        batch_size
-            Hits in a batch, at the most. A query with more goes on in the next batch.
-        where, having, columns, crs, threads
-            As in :meth:`range`.
-
-        Raises
-        ------
-        ValueError
-            At once: as :meth:`range`, or if ``batch_size`` is not a whole number of at least 1.
-        StoreError
-            While it is read: all batches are of the snapshot that answered first, and it is open no more.
-        DtossError
-            If the server cannot be asked.
-
-        Notes
-        -----
-        Hits are counted first. It holds one batch, or the hits of one query.
+        All batches are of the snapshot that answered first, and where that is open no more, the next one is a
+        StoreError. It holds one batch, or the hits of one query.
         """
         batch_size = whole_number("batch_size", batch_size, 1)
         whole_number("threads", threads, 1)
@@ -286,20 +246,7 @@ class RemoteIndex:
         columns: Sequence[str] = (),
         threads: int = 1,
     ) -> Hits:
-        """Return all objects in boxes, ordered by (query, id), as :meth:`dtoss.Index.box` does.
-
-        Parameters
-        ----------
-        boxes, where, having, columns, threads
-            As there.
-
-        Raises
-        ------
-        ValueError
-            As there, and where more is asked for than the server allows.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return all objects in boxes, ordered by (query, id), as :meth:`dtoss.Index.box` does."""
         sent = self._boxes(boxes, threads)
         return self._many.hits("/box", sent, self._asked(where, having, columns))
 
@@ -315,17 +262,7 @@ class RemoteIndex:
     ) -> Hits:
         """Return all objects within polygons or on their edges, ordered by (query, id): :meth:`dtoss.Index.within`.
 
-        Parameters
-        ----------
-        polygons, where, having, columns, edges, threads
-            As there; each polygon is a request.
-
-        Raises
-        ------
-        ValueError
-            As there, and where more is asked for than the server allows.
-        DtossError
-            If the server cannot be asked.
+        Each polygon is a request.
         """
         shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
@@ -344,29 +281,10 @@ class RemoteIndex:
         edges: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
-        """Return an iterator over the hits of :meth:`within`, in the same order, ``batch_size`` at a time or fewer.
+        """Return an iterator over the hits of :meth:`within`, as :meth:`dtoss.Index.within_batches` does.
 
-        Parameters
-        ----------
-        polygons
-            As in :meth:`within`.
-        batch_size
-            Hits in a batch, at the most. A polygon with more goes on in the next batch.
-        where, having, columns, edges, threads
-            As in :meth:`within`.
-
-        Raises
-        ------
-        ValueError
-            At once: as :meth:`within`, or if ``batch_size`` is not a whole number of at least 1.
-        StoreError
-            While it is read: all batches are of the snapshot that answered first, and it is open no more.
-        DtossError
-            If the server cannot be asked.
-
-        Notes
-        -----
-        It holds the hits of one polygon.
+        All batches are of the snapshot that answered first, as those of :meth:`range_batches`. It holds the hits of one
+        polygon.
         """
         batch_size = whole_number("batch_size", batch_size, 1)
         shapes = self._polygons(polygons, edges, threads)
@@ -397,28 +315,12 @@ class RemoteIndex:
         return self._many.column("/within", "count", sent_polygons(shapes), {"where": where, "count": 1})[0]
 
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
-        """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
-
-        Raises
-        ------
-        ValueError
-            If the index is empty, a position is not legal, or the CRS is another one.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return the id of the object whose cell holds each position, (m,): :meth:`dtoss.Index.locate`."""
         self._server.check(_not_empty)
         return self._ask(LOCATE, positions, {}, crs=crs, threads=threads)
 
     def reverse_nearest(self, positions: Places, *, crs: str | None = None) -> Hits:
-        """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
-
-        Raises
-        ------
-        ValueError
-            If a position is not legal, or the CRS is another one.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return the objects nearer to each position than to any other object: :meth:`dtoss.Index.reverse_nearest`."""
         return self._ask(REVERSE_NEAREST, positions, {}, crs=crs)
 
     def ask(
@@ -433,22 +335,7 @@ class RemoteIndex:
         threads: int = 1,
         **parameters: Any,
     ) -> Hits | NDArray[Any]:
-        """Return the answer to a question of any kind, by its name, as :meth:`dtoss.Index.ask` does.
-
-        Parameters
-        ----------
-        kind, positions, where, having, columns, crs, threads, **parameters
-            As there.
-
-        Raises
-        ------
-        ValueError
-            As there, and where more is asked for than the server allows.
-        TypeError
-            As there.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return the answer to a question of any kind, by its name, as :meth:`dtoss.Index.ask` does."""
         named = kind_of(kind)
         if named.about != About.PLACES:
             return ask_shapes(self, named, positions, parameters, where, having, columns, crs, threads)
@@ -502,28 +389,15 @@ class RemoteIndex:
         return True
 
     def cell(self, object_id: Any) -> NDArray[np.float64]:
-        """Return the Voronoi cell of an object's place, float64 (v, 2), counter-clockwise: :meth:`dtoss.Index.cell`.
-
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return the Voronoi cell of an object's place, float64 (v, 2), counter-clockwise: :meth:`dtoss.Index.cell`."""
         rings = self._cell(object_id)["cell"]["coordinates"]
         corners = rings[0][:-1] if rings else []
         return np.array(corners, np.float64).reshape(len(corners), 2)
 
     def neighbours(self, object_id: Any) -> NDArray[Any]:
-        """Return the lowest id on each place whose cell shares an edge with the object's, counter-clockwise.
+        """Return the lowest id on each place whose cell shares an edge: :meth:`dtoss.Index.neighbours`.
 
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        DtossError
-            If the server cannot be asked, or the token may see some objects only.
+        A token that may see some objects only is told of none: a DtossError.
         """
         found = self._object(object_id, {}, JSON).document().get("neighbours")
         if found is None:
@@ -531,15 +405,7 @@ class RemoteIndex:
         return np.array(found, object if self.string_ids else np.int64)
 
     def area(self, object_id: Any) -> float:
-        """Return the area of an object's cell: square metres on the sphere, square CRS units in the plane.
-
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return the area of an object's cell: :meth:`dtoss.Index.area`."""
         return float(self._cell(object_id)["area"])
 
     # -- what is told? ------------------------------------------------------------------------------------------------
@@ -638,18 +504,7 @@ class RemoteIndex:
     # -- how ----------------------------------------------------------------------------------------------------------
 
     def save(self, store: Any, **options: Any) -> NoReturn:
-        """Refuse to save: an index is saved where its files are, by :meth:`dtoss.Index.save`.
-
-        Parameters
-        ----------
-        store, **options
-            As there.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Refuse to save, by an InputError: an index is saved where its files are, by :meth:`dtoss.Index.save`."""
         raise InputError(f"the index is at {self.url}, and its files are there: dtoss.open(...).save(...) copies them")
 
     def _asked(self, where: str | None, having: str | None, columns: Sequence[str]) -> dict[str, Any]:
