@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import dtoss
 from bench.experiments.results import Results, Row, grid, point
-from bench.measuring.scattering import scattered
+from bench.measuring.points import scattered
 from datasets.cities.geonames import cities
 from dtoss.geometry.hilbert import curve_keys
 from dtoss.index import Index

@@ -20,6 +20,7 @@ from dtoss.geometry.space import space_of
 DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 FILES = {"taxi": "cabspotting_sf.parquet", "uber": "uber_nyc_apr_may_2014.parquet"}
 KINDS = (*FILES, "uniform")
+KM_OF_DEGREE = 111.195
 OBJECTS = 1_000_000
 QUERIES = 100_000
 NEAR = 1e-4
@@ -124,3 +125,11 @@ def radius_for(hits: float, count: Callable[[float], float]) -> float:
             return middle
         low, high = (middle, high) if mean < hits else (low, middle)
     return high
+
+
+def scattered(rng: np.random.Generator, middles: Floats, km: float) -> Floats:
+    """Return places around middles."""
+    north = rng.normal(0, km / KM_OF_DEGREE, len(middles))
+    lat = np.clip(middles[:, 1] + north, -90, 90)
+    east = rng.normal(0, km / KM_OF_DEGREE, len(middles)) / np.cos(np.radians(np.clip(middles[:, 1], -89, 89)))
+    return np.column_stack([(middles[:, 0] + east + 180) % 360 - 180, lat])

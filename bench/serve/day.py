@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
-from bench.measuring.scattering import scattered
+from bench.measuring.points import scattered
 from bench.measuring.verdicts import Goals
 from bench.serve.fleet.asking import asked_for
 from bench.serve.fleet.servers import fleet

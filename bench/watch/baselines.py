@@ -1,4 +1,4 @@
-"""What others do for circles, behind the call that ours has: a tree of boxes, and a kd-tree of the rows, reversed."""
+"""What others do for circles, behind the call that ours has: a tree of boxes."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.measuring.scattering import KM_OF_DEGREE, scattered
+from bench.measuring.points import KM_OF_DEGREE, scattered
 from bench.watch.worlds import log_uniform
 from ceps.balance.round_costs import Loads, WorkModel
 from ceps.balance.subscription_load import SubscriptionLoad, no_words

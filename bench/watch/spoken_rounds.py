@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.measuring.points import DATA
-from bench.measuring.scattering import KM_OF_DEGREE, scattered
+from bench.measuring.points import DATA, KM_OF_DEGREE, scattered
 from bench.watch.rounds import BYTES, SPRAWL_KM, states
 from ceps.balance.round_costs import Loads, Terms, WorkModel
 from ceps.balance.subscription_load import SubscriptionLoad

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.measuring.points import DATA, missing, positions
-from bench.measuring.scattering import scattered
+from bench.measuring.points import DATA, missing, positions, scattered
 from datasets.cities.geonames import cities
 from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of

@@ -19,7 +19,7 @@ import typer
 
 from datasets.tables.command import BadInput, run, say
 
-VENDOR = Path(__file__).parents[2] / "dtoss" / "serve" / "static" / "vendor"
+VENDOR = Path(__file__).parents[1] / "dtoss" / "serve" / "static" / "vendor"
 SOURCES = {
     "maplibre-gl.LICENSE.txt": "LICENSE.txt",
 }

@@ -1,1 +1,0 @@
-"""The browser libraries that go with the pages, beside their packages."""
