@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from bench.experiments.results import markdown, read, stored
+from bench.experiments.results import markdown, read, table_names
 from datasets.tables.command import run, say
 
 
 def ratios(first: Path, second: Path) -> list[tuple[str, str, str, str, float, float, float]]:
     """Return experiment, series, x, unit, both values and the second over the first, the furthest from 1 first."""
     found = []
-    for name in stored(first):
+    for name in table_names(first):
         before, after = read(name, first), read(name, second)
         if before is None or after is None:
             continue

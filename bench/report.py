@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from bench.experiments.claims import tables_by_paper, value_of
-from bench.experiments.results import PAPERS, Results, experiments, grid, markdown, module_of, read, stored
+from bench.experiments.results import PAPERS, Results, experiments, grid, markdown, module_of, read, table_names
 from datasets.tables.command import run, say
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +53,7 @@ FIGURES = """# Figures of the papers
 
 def tables() -> dict[str, Results]:
     """Return all tables that are there."""
-    found = {name: read(name) for name in stored()}
+    found = {name: read(name) for name in table_names()}
     return {name: results for name, results in found.items() if results}
 
 
@@ -64,7 +64,7 @@ def fill(text: str, known: dict[str, Results]) -> str:
         name = block[2]
         if name != "readme" and name not in known:
             return block[0]
-        return f"{block[1]}{quoted(known) if name == 'readme' else shown(known[name])}{block[3]}"
+        return f"{block[1]}{readme_rows(known) if name == 'readme' else drawing(known[name])}{block[3]}"
 
     def one(block: re.Match[str]) -> str:
         return block[1] + one_of(known[block[2]], block[3], block[4]) if block[2] in known else block[0]
@@ -72,12 +72,12 @@ def fill(text: str, known: dict[str, Results]) -> str:
     return ONE.sub(one, WHOLE.sub(whole, text))
 
 
-def shown(results: Results) -> str:
+def drawing(results: Results) -> str:
     """Return what an experiment draws, and how it was made."""
     if results.size:
         how = f"`python -m bench.run {results.experiment} --size {results.size}`, {results.commit}, {results.machine}."
     else:
-        how = _brought(results, f"python -m bench.run {results.experiment}")
+        how = _origin(results, f"python -m bench.run {results.experiment}")
     data = f" {results.data}." if results.data else ""
     return f"{_lines(how + data)}\n\n{module_of(results.experiment).draw(results)}"
 
@@ -87,10 +87,10 @@ def one_of(results: Results, figure: str, corner: str) -> str:
     mine = Results(results.experiment, tuple(row for row in results.rows if row.figure == figure))
     if not mine.rows:
         raise KeyError(f"{results.experiment} has no figure {figure!r}")
-    return f"{_lines(_brought(mine, mine.rows[0].command))}\n{grid(mine, None, corner, '{:,.10g}')}"
+    return f"{_lines(_origin(mine, mine.rows[0].command))}\n{grid(mine, None, corner, '{:,.10g}')}"
 
 
-def _brought(results: Results, command: str) -> str:
+def _origin(results: Results, command: str) -> str:
     """Return where typed figures come from: what repeats them, their day, and the commit that brought them."""
     first = results.rows[0]
     repeats = f"`{command}`, made" if command else "Made"
@@ -101,7 +101,7 @@ def _lines(text: str) -> str:
     return fill_lines(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-def quoted(known: dict[str, Results]) -> str:
+def readme_rows(known: dict[str, Results]) -> str:
     """Return the rows of README: texts of `bench/readme.toml`, numbers of the tables."""
     rows = []
     for row in tomllib.loads(README.read_text(encoding="utf-8"))["row"]:
@@ -118,7 +118,7 @@ def figures_by_paper(known: dict[str, Results]) -> str:
         said.append(f"## {title}")
         for name in experiments():
             if name.startswith(f"{paper}_"):
-                drawn = shown(known[name]) if name in known else "Its table has not been made yet."
+                drawn = drawing(known[name]) if name in known else "Its table has not been made yet."
                 said.append(f"### {name}\n\n{getdoc(module_of(name))}\n\n{drawn}")
     return "\n\n".join(said)
 

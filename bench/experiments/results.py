@@ -96,7 +96,7 @@ def experiments() -> tuple[str, ...]:
     return tuple(name for paper in (*PAPERS, OURS) for name in found if name.startswith(f"{paper}_"))
 
 
-def stored(folder: Path = RESULTS) -> tuple[str, ...]:
+def table_names(folder: Path = RESULTS) -> tuple[str, ...]:
     """Return the names of all tables that lie in a folder."""
     return tuple(sorted(path.stem for path in folder.glob("*.parquet")))
 

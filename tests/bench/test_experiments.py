@@ -13,7 +13,7 @@ import pytest
 from bench.compare import ratios
 from bench.experiments.claims import BACK, BETTER, NOT, OPEN, UNTESTED, Claim, claims, judge, value_of
 from bench.experiments.results import PAPERS, RESULTS, Results, Row, experiments, measure, module_of, point, read, write
-from bench.report import documents, fill, quoted, tables
+from bench.report import documents, fill, readme_rows, tables
 
 LARGEST = 100_000
 """Bytes of a table that is kept."""
@@ -149,7 +149,7 @@ def test_a_marked_block_is_filled_and_one_without_a_table_stays():
     assert fill(text, {}) == text
 
 
-def typed(text="a figure"):
+def two_figures(text="a figure"):
     """Results of figures that were typed once, in two units."""
     given = {"figure": text, "command": "python -m bench.exactness", "date": "2026-11-22", "since": "abc"}
     rows = (Row("ours", "p", 1_234_567.0, "queries/s", **given), Row("others", "q", 2.5, "times", **given))
@@ -159,7 +159,7 @@ def typed(text="a figure"):
 def test_one_figure_of_a_typed_table_stands_up_to_an_empty_line():
     """Series with their units across; no digit is lost; a figure that is not there is an error."""
     text = "a\n<!-- results: typed, a figure: place -->\nold\n| old |\n\nb\n"
-    made = fill(text, {"typed": typed()})
+    made = fill(text, {"typed": two_figures()})
     assert made.splitlines()[2:] == [
         "`python -m bench.exactness`, made on 2026-11-22, here since abc.",
         "| place | ours, queries/s | others, times |",
@@ -169,20 +169,20 @@ def test_one_figure_of_a_typed_table_stands_up_to_an_empty_line():
         "",
         "b",
     ]
-    assert fill(made, {"typed": typed()}) == made
+    assert fill(made, {"typed": two_figures()}) == made
     assert fill(text, {}) == text
     with pytest.raises(KeyError):
-        fill(text, {"typed": typed("other")})
+        fill(text, {"typed": two_figures("other")})
 
 
 def test_readme_s_rows_are_those_of_their_tables():
     """Another table, another number."""
     known = tables()
-    row = quoted(known).splitlines()[-1]
+    row = readme_rows(known).splitlines()[-1]
     assert "1.000 times the cost, worst 1.000" in row
     servers = known["ours_servers"]
     dearer = replace(servers, rows=(replace(servers.rows[0], y=1.25), *servers.rows[1:]))
-    assert "1.000 times the cost, worst 1.250" in quoted(known | {"ours_servers": dearer})
+    assert "1.000 times the cost, worst 1.250" in readme_rows(known | {"ours_servers": dearer})
 
 
 def test_tables_that_are_kept_are_small_and_shown():
