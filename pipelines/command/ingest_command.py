@@ -144,7 +144,7 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, numbers: Numbers, as_
     import dtoss
     from dtoss.client.endpoint import Access
     from dtoss.feeds.feed import feed_at
-    from dtoss.feeds.shapes import GTFS_REALTIME, check_shape
+    from dtoss.feeds.message_shapes import GTFS_REALTIME, check_shape
     from pipelines.command.told_rows import Told, tell_files
     from pipelines.engines.progress import end_beginning
     from pipelines.loop.stopping import Stopping
@@ -222,7 +222,7 @@ def take_all(
 
 def tell_batch(batch: Batch, tell: Callable[[list[bytes], str], None], told: Told, shape: str | None = None) -> None:
     """Tell the rows of a batch; where they cannot be read together, those that cannot be read alone are refused."""
-    from dtoss.feeds.shapes import rows_of_shape
+    from dtoss.feeds.message_shapes import rows_of_shape
 
     if shape is None:
         rows = batch.rows()
