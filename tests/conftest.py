@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from pipelines.spark.garbage import LOOKS
 from tests.command import Command
 from tests.costs import Costs, kept_seconds
-from tests.examples import ALL
+from tests.examples import ALL, examples
 from tests.sources import trees
 
 HERE = Path(__file__).parent
@@ -49,6 +49,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Say which tier this is to modules that are collected, and measure what each test costs."""
     ALL[0] = config.getoption("--deep")
+    settings.register_profile("sure", settings.get_profile("sure"), max_examples=examples(100))
+    settings.load_profile("sure")
     config.pluginmanager.register(Costs(config), "costs")
 
 

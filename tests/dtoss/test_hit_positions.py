@@ -60,7 +60,7 @@ def test_positions_on_the_sphere_are_those_that_were_given(partitions, strings, 
                 assert hits.to_arrow()[name].to_pylist() == wanted[:, axis].tolist()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(positions=planar())
 def test_positions_in_a_plane_are_called_x_and_y(positions):
     """And lon is no column there."""

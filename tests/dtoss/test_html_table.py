@@ -18,6 +18,7 @@ from dtoss.html_table import COLUMNS_SHOWN, LONGEST_CELL, ROWS_SHOWN, facts_html
 from dtoss.snapshots.manifest_fields import Manifest
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import commit
+from tests.examples import examples
 from tests.shown_html import html_of
 
 HOSTILE = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\">&amp;"
@@ -62,7 +63,7 @@ def read(shown):
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.text(max_size=120), max_size=14), st.text(min_size=1, max_size=99))
 def test_values_stay_text(values, name):
     """A cell holds what the value says, shortened in its middle, and there are as many rows as may be shown."""

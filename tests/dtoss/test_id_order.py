@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.id_filter import order_of_ids
 from tests.dtoss.scenes import PARTITIONS
+from tests.examples import examples
 
 EDGE = 2**63
 NUMBERS = st.one_of(st.integers(-9, 9), st.integers(-EDGE, EDGE - 1), st.sampled_from([-EDGE, EDGE - 1]))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.one_of(st.lists(NUMBERS, max_size=40), st.lists(TEXTS, max_size=40)))
 def test_the_order_is_that_of_python(ids):
     """Equal ones as they stand; none, one, negative ones, the furthest there are, and texts of no letters."""

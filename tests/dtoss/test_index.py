@@ -20,9 +20,10 @@ from tests import oracles
 from tests.dtoss.scenes import PARTITIONS, lowest_ids, rows, taxis, whole
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
+from tests.examples import examples
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.one_of(st.tuples(st.just("sphere"), lonlat()), st.tuples(st.just("plane"), planar())),
     st.sampled_from(PARTITIONS),
@@ -83,7 +84,7 @@ def test_a_cell_is_counter_clockwise_round_its_object():
     assert set(index.neighbours(1).tolist()) == {2, 3, 4, 5}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.one_of(st.tuples(st.just("sphere"), lonlat(20)), st.tuples(st.just("plane"), planar(20))),
     st.sampled_from(PARTITIONS),

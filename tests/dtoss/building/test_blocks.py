@@ -20,6 +20,7 @@ from dtoss.geometry.distance import distance
 from dtoss.partition import BLOCK
 from dtoss.queries.kernels.hit_writing import RINGS, ring_sort
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 SEVERAL = "import tests.dtoss.building.test_blocks as t; t.check_lanes(200)"
 
@@ -146,7 +147,7 @@ def test_hits_in_rings(some, times):
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_blocks_of_any_partition(data):
     """Balls hold their sites; two blocks are neighbours where sites of theirs are, and both say so."""
     plane = data.draw(st.booleans())

@@ -66,7 +66,7 @@ def test_planar_neighbours_and_areas_equal_scipys(engine, shape):
         assert diagram.radius[i] == pytest.approx(np.linalg.norm(region - sites[i], axis=1).max(), rel=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(planar(), st.sampled_from(["kernel", "scipy"]))
 def test_small_planar_diagrams_equal_long_double(positions, engine):
     """Ties, lines, circles, duplicates removed: neighbours, areas and rim against brute force."""
@@ -171,7 +171,7 @@ def test_spherical_neighbours_and_areas_equal_scipys(engine, shape):
     assert len(diagram.neighbours) == pytest.approx(2 * (3 * len(sites) - 6), abs=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(lonlat(), st.sampled_from(["kernel", "scipy"]))
 def test_small_spherical_diagrams_cover_the_sphere(positions, engine):
     """Poles, parallels, antipodal towns and more: areas sum to the sphere, small cells equal long double."""

@@ -18,6 +18,7 @@ from dtoss.commits.folder import LocalFolder
 from dtoss.commits.log_compaction import fold
 from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
+from tests.examples import examples
 
 LATER = datetime.now(UTC) + timedelta(days=2)
 
@@ -143,7 +144,7 @@ def test_a_million_commits_are_opened_as_fast_as_ten():
     assert looks[0] == looks[1] == 4
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.sampled_from(["append", "lag", "fold", "lose hint", "harm hint"]), max_size=25))
 def test_whatever_happens_to_the_hint_and_the_files_the_head_is_the_last(tmp_path_factory, steps):
     """Against the list of what was appended."""

@@ -144,7 +144,7 @@ def test_spherical_cells_own_the_sphere(tmp_path, partitions):
     assert about["columns"]["geometry"]["geometry_types"] == ["Polygon"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(lonlat(), st.integers(0, 2**32 - 1))
 @example(np.array([[130.0, 40.0], [50.0, 40.0]]), 0)
 @example(np.array([[130.0, 0.0], [50.0, 0.0]]), 0)

@@ -112,7 +112,7 @@ def test_the_plane_is_as_in_geopandas(left, right, options):
 
 
 @given(at=planar(), seed=st.integers(0, 2**32 - 1), threads=st.sampled_from([1, 2]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_distances_of_any_planar_places_are_those_of_geopandas(at, seed, threads):
     asked = planar_queries(np.random.default_rng(seed), at)
     left, right = frame(asked, n=range(len(asked))), frame(at, m=range(len(at)))
@@ -142,7 +142,7 @@ def brute(crs, at, asked, k, max_distance, exclusive, ties):
 
 
 @given(at=lonlat(), seed=st.integers(0, 2**32 - 1), options=ASKED)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_sphere_is_as_by_brute_force(at, seed, options):
     asked = lonlat_queries(np.random.default_rng(seed), at, 6)
     left, right = frame(asked, None, n=range(len(asked))), frame(at, None, m=range(len(at)))
@@ -155,7 +155,7 @@ def test_the_sphere_is_as_by_brute_force(at, seed, options):
 
 
 @given(at=planar(), seed=st.integers(0, 2**32 - 1), options=ASKED, right_kept=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_plane_is_as_by_brute_force(at, seed, options, right_kept):
     """More than one, and ties of the last one; the side that is kept asks."""
     asked = planar_queries(np.random.default_rng(seed), at, 6)

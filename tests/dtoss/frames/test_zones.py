@@ -309,7 +309,7 @@ def test_rings_that_cross_themselves_hold_what_lies_inside_of_an_odd_number():
     assert index.within([sharing]).id.tolist() == [1]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_wkb_as_shapely_writes_and_reads_it(data):
     """Byte orders, heights, measures, SRIDs; damaged bytes are one line or the same polygon."""

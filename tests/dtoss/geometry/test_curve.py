@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dtoss.geometry.hilbert import curve_keys, curve_order, radix_order
 from dtoss.geometry.space import space_of
+from tests.examples import examples
 
 
 def test_the_curve_goes_from_cell_to_neighbouring_cell():
@@ -41,7 +42,7 @@ def test_radix_order_of_few_values():
     assert radix_order(keys).tolist() == np.argsort(keys, kind="stable").tolist()
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 2**32 - 1), st.integers(0, 60))
 def test_order_depends_on_the_objects_alone(seed, n):
     """Shuffled objects come in the same order; objects on one place in the order of their ranks."""

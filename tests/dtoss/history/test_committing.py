@@ -23,6 +23,7 @@ from dtoss.history.segments import read_segment
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
+from tests.examples import examples
 
 SCHEMA = schema_of(kind=pa.large_string())
 MANY = 3 * BLOCK_ROWS + 5
@@ -37,7 +38,7 @@ def made_rows(n=MANY, seed=0):
     return sorted_rows(rows, "time")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([schema_of(), schema_of(PLANE, "string", "int64")]), st.data())
 def test_boxes_of_blocks_hold_their_vectors_and_nothing_more(schema, data):
     """Compared with a loop; deletions without a position are in no box."""
@@ -116,7 +117,7 @@ def test_a_flipped_byte_of_a_file_or_segment_is_found_where_it_is_read(tmp_path)
         read_segment(Home(str(fresh)).folder, segment)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(small_rows(schema_of(), most=12), min_size=1, max_size=6))
 def test_versions_say_what_was_appended(batches):
     """Rows, sums, periods, ledger, and each version by its number."""

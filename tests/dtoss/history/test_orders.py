@@ -45,7 +45,7 @@ def read_order(home, version, order, period=None):
 coordinates = st.sampled_from([-2.0, -1.0, -0.0, 0.0, 0.5, 3.0])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.tuples(coordinates, coordinates), min_size=1, max_size=40), st.integers(1, 10))
 def test_cells_of_a_tree_hold_their_points_and_split_no_place(points, most):
     """Half-open, each point in one; a leaf with too many points is one place."""

@@ -13,6 +13,7 @@ from dtoss.history.row_blocks import rows_of, sorted_rows
 from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
 from dtoss.history.sums import row_hashes, sum_of
 from tests.dtoss.history.worlds import PLANE, SPHERE, schema_of, small_rows, table_of
+from tests.examples import examples
 
 SCHEMAS = [schema_of(), schema_of(PLANE, "string", "int64"), schema_of(SPHERE, "int64", "double")]
 VALUES = {
@@ -27,7 +28,7 @@ VALUES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(SCHEMAS), st.data())
 def test_sorted_rows_are_those_of_a_sort_by_python(schema, data):
     """By (t, id) or (id, t), text by its bytes, and however the rows stood before."""
@@ -48,7 +49,7 @@ def test_sorted_rows_are_those_of_a_sort_by_python(schema, data):
 
 
 @pytest.mark.checked
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(SCHEMAS), st.data())
 def test_a_sum_knows_neither_the_order_nor_how_rows_are_split(schema, data):
     """And is another one when a row is left out, doubled, or has another place."""

@@ -14,6 +14,7 @@ from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
 from dtoss.partitioning.regions import Regions
 from tests.dtoss.scenes import random_sphere, taxis
+from tests.examples import examples
 
 
 def some_regions(rng, count, dimension, weighted=True):
@@ -58,7 +59,7 @@ def test_past_a_border_is_a_signed_distance(dimension):
         assert furthest_past(vectors, regions, i) == pytest.approx(past.max(axis=1), abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([1, 2, 7, 64]),

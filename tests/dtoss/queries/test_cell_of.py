@@ -40,7 +40,7 @@ def check(index, ids):
     return clear
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.one_of(lonlat().map(lambda at: (at, None)), planar().map(lambda at: (at, "none"))),
     st.sampled_from(PARTITIONS), st.booleans(),

@@ -11,12 +11,13 @@ from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
 from dtoss.queries.covered import shape_of
+from tests.examples import examples
 
 MIDDLES = {"sphere": [(0.0, 0.0), (179.9, 10.0), (20.0, 89.5), (-60.0, -30.0)], "plane": [(0.0, 0.0), (1e9, -7.0)]}
 
 
 @pytest.mark.checked
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(sorted(MIDDLES)), st.integers(0, 10**6), st.integers(3, 40), st.floats(-6.0, 0.5))
 def test_strips_and_all_edges_agree(metric, seed, corners, size):
     """Stars of all sizes, at a pole and the antimeridian, asked at their corners, edges, and round about."""

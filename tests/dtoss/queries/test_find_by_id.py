@@ -16,6 +16,7 @@ import dtoss
 from dtoss.id_filter import filter_of_ids
 from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.examples import examples
 from tests.format_checks import word_and_bits
 
 LARGEST = 2**63 - 1
@@ -38,7 +39,7 @@ def check(index, ids, positions, absent):
             index[one]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.one_of(st.lists(NUMBERS, max_size=30, unique=True), st.lists(TEXTS, max_size=30, unique=True)),
     st.sampled_from(PARTITIONS), st.integers(0, 2**32 - 1),

@@ -18,6 +18,7 @@ from dtoss.partition import FAN
 from dtoss.queries.open_snapshot import balls_of_runs
 from tests.dtoss.queries.test_many_blocks import SHAPES
 from tests.dtoss.scenes import room_for
+from tests.examples import examples
 
 EVERYWHERE = 2.1e7
 
@@ -187,7 +188,7 @@ def test_an_order_that_is_none_of_ours_is_named(order):
 
 
 @given(st.integers(0, 600), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_balls_of_runs_hold_those_of_their_blocks(blocks, seed):
     """At each level, of every run, the last one among them."""
     rng = np.random.default_rng(seed)

@@ -20,6 +20,7 @@ from tests.dtoss.scenes import PARTITIONS, room_for, spread_ids, taxis
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 from tests.ends import end_now
+from tests.examples import examples
 
 
 def same_as_a_batch(index, queries, ks, reaches):
@@ -46,7 +47,7 @@ def assert_equal(one, ids, distance):
     assert one.columns == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     lonlat(), st.sampled_from(PARTITIONS), st.sampled_from([None, 0.0, 0.3]), st.booleans(), st.integers(0, 2**32 - 1)
 )
@@ -60,7 +61,7 @@ def test_on_the_sphere(positions, partitions, reach, strings, seed):
     same_as_a_batch(index, queries, (1, 3, len(positions) + 1), (0.0, 1112.0, 2.1e7))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(planar(), st.sampled_from(PARTITIONS), st.sampled_from([None, 0.0, 50.0]), st.integers(0, 2**32 - 1))
 def test_in_the_plane(positions, partitions, reach, seed):
     """The same, with places far outside the bounds."""

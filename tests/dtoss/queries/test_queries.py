@@ -12,6 +12,7 @@ from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.scenes import PARTITIONS, rows, spread_ids, taxis
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
+from tests.examples import examples
 
 
 def brute(space, ids, positions, queries, ks=(1, 2, 8), radii=(0.0,)):
@@ -29,7 +30,7 @@ def check(index, queries, nearest, within):
         assert index.count(queries, radius).tolist() == counts.tolist()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     lonlat(),
     st.sampled_from(PARTITIONS),
@@ -47,7 +48,7 @@ def test_on_the_sphere(positions, partitions, reach, strings, seed):
     check(index, queries, *brute(index.space, ids.tolist(), positions, queries, radii=(0.0, 1.5, 1112.0, 2e6, 2.1e7)))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(planar(), st.sampled_from(PARTITIONS), st.sampled_from([None, 0.0, 50.0]), st.integers(0, 2**32 - 1))
 def test_in_the_plane(positions, partitions, reach, seed):
     """The same, with queries far outside the bounds, where the graph alone would get stuck."""

@@ -151,7 +151,7 @@ def test_straight_edges_from_pole_to_pole(ring):
     assert index.count_within(polygon, edges="planar").tolist() == [sum(held)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_discs_cover_the_polygon(seed, plane):
     """Every place inside lies in a disc: places drawn along edges, at corners and between them."""

@@ -72,7 +72,7 @@ def test_small_worlds_of_the_sphere(positions, seed, z):
     in_their_tile(index, source, places, z)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(planar(20), st.integers(0, 2**32 - 1), st.sampled_from([0, 2, 5]))
 def test_small_worlds_of_the_plane(positions, seed, z):
     """Cells end at the bounds there."""

@@ -20,9 +20,10 @@ from tests.dtoss.windows import brute
 from tests.dtoss.windows.aggregation.pane_worlds import final_rows
 from tests.dtoss.windows.in_memory_windows import Live
 from tests.dtoss.windows.window_streams import streams
+from tests.examples import examples
 
 SECOND = 1_000_000
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def played(stream, piece=1000):

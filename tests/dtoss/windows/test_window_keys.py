@@ -17,6 +17,7 @@ from dtoss.windows.keys import MOST_SITES, site_keys
 from dtoss.windows.polygon_keys import polygon_keys
 from tests.dtoss.strategies import lonlat
 from tests.dtoss.windows.window_streams import nearest_of
+from tests.examples import examples
 
 SPHERE, PLANE = space_of("EPSG:4326"), space_of(None, "plane")
 
@@ -48,7 +49,7 @@ def held_by(keys, space, shapes, positions, edges="spherical"):
     return [labels.key[a:b].tolist() for a, b in pairwise(first)], expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(lonlat(60), st.integers(1, 6), st.booleans(), st.integers(0, 9))
 def test_a_place_has_the_keys_of_the_polygons_that_hold_it(positions, count, apart, seed):
     rng = np.random.default_rng(seed)
@@ -115,7 +116,7 @@ def test_digests_tell_other_keys_apart():
     assert len({one.digest, other.digest, site_keys(PLANE, np.zeros((1, 2))).digest}) == 3
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(lonlat(40), lonlat(8))
 def test_a_place_has_the_nearest_site_and_of_equal_ones_the_first(positions, sites):
     if len(sites) == 0:

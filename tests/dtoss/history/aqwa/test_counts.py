@@ -11,6 +11,7 @@ from bench.history.aqwa_run import even_grid
 from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
 from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 from tests.dtoss.history.aqwa.paper import overlapping, points_in, weight
+from tests.examples import examples
 
 SIZE = 9
 CASES = 6_000
@@ -47,7 +48,7 @@ def test_many_rectangles_are_counted_at_once():
     assert counters.overlapping(*np.array(parts).T).tolist() == [float(counters.overlapping(*part)) for part in parts]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 9), st.sampled_from([2.0, 4.0, 10.0]), st.integers(1, 60), st.integers(0, 30))
 def test_fading_is_its_closed_form(fade_every, fading, asked, before):
     """A question counts in full until its cycle and the next have ended, and then a c-th of that each cycle.
@@ -72,7 +73,7 @@ def test_a_question_outside_of_the_grid_counts_as_time_and_nowhere():
     assert counters.overlapping(*grid.everything) == 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=30),
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=30),

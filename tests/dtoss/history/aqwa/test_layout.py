@@ -163,7 +163,7 @@ def test_a_partition_comes_in_turn_within_a_cycle():
     assert sorted(set(at_once.valued.values())) == [7, 13]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10**6))
 def test_rewriting_is_paid_for_by_what_was_read(seed):
     """Rent or buy: all that is rewritten is at most what the questions have read, when nothing is forgotten."""

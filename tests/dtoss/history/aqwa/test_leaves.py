@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dtoss.history.aqwa.aqwa_leaves import grid_of_leaves, paper_cuts
 from dtoss.history.aqwa.aqwa_partitions import Rule
 from dtoss.history.aqwa.grid_counts import PointCounts
+from tests.examples import examples
 
 WORLD = [-np.inf, -np.inf, np.inf, np.inf]
 
@@ -26,7 +27,7 @@ def owners(places, cells):
     return [[number for number, (x0, y0, x1, y1) in cells.items() if x0 < x <= x1 and y0 < y <= y1] for x, y in places]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 200))
 def test_every_row_stays_in_one_leaf(seed, count):
     rng = np.random.default_rng(seed)

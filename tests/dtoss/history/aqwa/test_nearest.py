@@ -12,9 +12,10 @@ from bench.history.aqwa_run import even_grid
 from dtoss.history.aqwa.aqwa_grid import Grid
 from dtoss.history.aqwa.grid_counts import PointCounts
 from tests.dtoss.history.aqwa.paper import nearest_cells
+from tests.examples import examples
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 24), st.integers(0, 24)), max_size=40),
     st.tuples(st.integers(-8, 56), st.integers(-8, 56)),

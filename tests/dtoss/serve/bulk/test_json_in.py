@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dtoss.serve.bulk.places_in import lists_in
 from dtoss.serve.core.problems import Problem
+from tests.examples import examples
 
 SPACES = st.text(" \t\r\n", max_size=3)
 NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**70), 2**70))
@@ -30,7 +31,7 @@ def spaced(draw):
     return pairs, f'{gap()}{{{gap()}"positions"{gap()}:{gap()}[{gap()}{",".join(texts)}]{gap()}}}{gap()}'
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(spaced(), st.sampled_from([1, 2, 7, 40, 1 << 15]))
 def test_lists_are_the_same_wherever_they_are_cut(scene, size):
     pairs, text = scene
@@ -39,7 +40,7 @@ def test_lists_are_the_same_wherever_they_are_cut(scene, size):
     np.testing.assert_array_equal(found, np.array(pairs, dtype=np.float64).reshape(-1, 2))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(spaced(), st.data(), st.sampled_from([1, 9, 1 << 15]))
 def test_a_changed_text_is_read_as_the_library_reads_it_or_refused(scene, data, size):
     """No cut makes sense of what has none."""

@@ -26,6 +26,7 @@ from tests.ceps.instances import servers, waves
 from tests.dtoss.serve import served
 from tests.dtoss.serve.served import Asker, running, town
 from tests.dtoss.serve.watched import OBJECTS, commit
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("kind", ["sphere", "plane", "text ids"])
@@ -86,7 +87,7 @@ def test_an_index_of_nothing_shows_the_whole_map():
 LONLAT = st.tuples(st.floats(-180, 180), st.floats(-85, 85))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(LONLAT, min_size=1, max_size=8))
 def test_a_view_holds_all_objects_and_is_as_narrow_as_can_be(places):
     """Across the antimeridian as well: no turn of the globe makes it narrower."""

@@ -15,6 +15,7 @@ from dtoss.watch.events.event_lines import json_lines, line_column
 from dtoss.watch.events.read_events import plain_rows
 from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.events.made import SETTINGS, event, some_events, table_of
+from tests.examples import examples
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 EVENT = st.builds(
@@ -48,7 +49,7 @@ def expected_of(row):
     return row
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(st.lists(EVENT, max_size=6))
 def test_lines_are_the_rows(found):
     table = table_of(found, 3, 1)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Any, Said, parse_words
 from dtoss.watch.words.formula_programs import ACCEPT, compile_words
 from dtoss.watch.words.tokenizer import tokens
+from tests.examples import examples
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 
@@ -47,7 +48,7 @@ def python_says(text, words):
     return eval(" ".join(out))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(texts_of_formulas(), st.lists(WORDS, max_size=6))
 def test_a_formula_means_what_python_would_say(text, words):
     """Precedence, negation that is carried to the words, phrases."""
@@ -65,7 +66,7 @@ def program_says(vocabulary, compiled, number, words):
     return at == ACCEPT
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(texts_of_formulas(), min_size=1, max_size=4), st.lists(WORDS, max_size=6))
 @example(["not (a or b)", "not a or b"], ["b"])
 @example(['"a b" or c', '"a c"'], ["b", "a", "c"])
@@ -76,7 +77,7 @@ def test_programs_of_many_formulas_mean_what_each_says(texts, words):
         assert program_says(vocabulary, compiled, number, words) == parse_words(text).holds(words), text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(texts_of_formulas(), st.lists(WORDS, max_size=6), st.permutations("abcde"))
 def test_a_cover_loses_nothing(text, words, order):
     """Each text for which the formula holds has a word of the cover, whatever is rare."""
@@ -134,7 +135,7 @@ def test_tokens():
     assert tokens("東京 tokyo") == ["東京", "tokyo"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(max_size=20))
 def test_tokens_are_the_runs_of_letters_and_digits(text):
     """As ``str.isalnum`` has them, one character after another."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dtoss.watch.words.messages import messages_of, token_numbers, vocabulary_of
 from dtoss.watch.words.tokenizer import tokens
+from tests.examples import examples
 
 LETTERS = "aB1 _-.=<é½ßẞİıſ東京\u0301\u0338\u00a0\u3000\uff21\uff08\u0344\u1e9b\u0323\ufb01\ufb03"
 TEXTS = st.text(LETTERS, max_size=12) | st.text(max_size=8)
@@ -24,7 +25,7 @@ def words_of(texts):
 
 
 @pytest.mark.checked
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.none() | TEXTS, max_size=4), st.lists(TEXTS, max_size=3))
 def test_numbers_are_those_of_the_tokeniser(known, unknown):
     """Of every text, in the order of its words, whatever forms its letters have."""
@@ -37,7 +38,7 @@ def test_numbers_are_those_of_the_tokeniser(known, unknown):
 
 
 @pytest.mark.checked
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c", "zz", "é"]), max_size=60), max_size=4))
 def test_distinct_words_and_their_places(said):
     """Distinct words rise; the places of each are where the text has it. Unknown words are passed over."""

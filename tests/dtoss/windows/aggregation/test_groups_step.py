@@ -99,7 +99,7 @@ specs = st.builds(
     witnesses=st.sampled_from(["1", "2", "1%"]),
     max_speed=st.sampled_from([None, 5.0]),
 )
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 FEW = settings(QUICK, max_examples=examples(60))
 
 

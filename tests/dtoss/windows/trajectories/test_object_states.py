@@ -20,6 +20,7 @@ from dtoss.windows.trajectories.map_step import objects_step
 from dtoss.windows.watermark import PaneCounts, add_counts, horizon_of, watermark_of
 from tests.dtoss.windows.summed import rows_of
 from tests.dtoss.windows.window_streams import SPACES, streams
+from tests.examples import examples
 
 SECOND = 1_000_000
 PLANE = SPACES["plane"]
@@ -38,7 +39,7 @@ def same(a, b):
     return all(one.equals(other) for one, other in tables)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(streams())
 def test_a_state_split_by_buckets_is_put_together_again(stream):
     rows = [row for batch in stream.batches for row in batch]
