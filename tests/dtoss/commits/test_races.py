@@ -40,13 +40,14 @@ def test_writers_at_once_on_a_disk(tmp_path, races):
     assert all_met(races, lambda *which: tmp_path / "-".join(map(str, which)), 3), "they were never at it at once"
 
 
-ALIKE = pytest.mark.deep("longer, and of users whose races on a disk and kills are in make test: one chain for all")
+ALIKE = pytest.mark.deep("longer, and snapshots, whose races on a disk are in make test: one chain for all")
 
 
 @pytest.mark.parametrize(
     "race",
     [
         ("documents", 4, 6),
+        ("batches", 2, 3),
         *(pytest.param(one, marks=ALIKE) for one in (("documents", 8, 24), ("snapshots", 2, 8), ("batches", 2, 12))),
     ],
 )
