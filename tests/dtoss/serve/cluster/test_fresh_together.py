@@ -70,7 +70,15 @@ def plan_of(published, servers, kind, **given):
     return several(published.indexes[10], placement, servers, **given)
 
 
-@pytest.mark.parametrize(("count", "kind"), [(2, "random"), (5, "copies"), (3, "one has none")])
+@pytest.mark.parametrize(
+    ("count", "kind"),
+    [
+        (2, "random"),
+        (5, "copies"),
+        (3, "one has none"),
+        pytest.param(5, "one has none", marks=pytest.mark.deep("more servers; three of them are always asked")),
+    ],
+)
 def test_an_answer_is_of_the_generation_that_it_names_whoever_has_taken_which(published, count, kind):
     """That of brute force at its number, which goes back on no connection, and is no less than is asked for."""
     rng = np.random.default_rng(count)
