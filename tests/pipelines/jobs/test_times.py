@@ -79,12 +79,13 @@ def test_types_of_times(spark, tmp_path):
     ("kind", "columns"),
     [*BUILT, *(pytest.param(kind, "none", marks=MORE) for kind in KINDS if (kind, "none") not in BUILT)],
 )
-def test_times_of_every_kind(engine, tmp_path, kind, columns):
+def test_times_of_every_kind(session, tmp_path, kind, columns):
     """The latest one of each object; seven partitions of which some may be empty; no attribute unless asked for."""
     values, _, unit = KINDS[kind]
-    store = str(tmp_path / "store")
+    path, store = str(tmp_path / "in.parquet"), str(tmp_path / "store")
+    pq.write_table(timed(kind, "seen"), path)
     manifest = rebuild(
-        engine.createDataFrame(timed(kind, "seen")),
+        pq.read_table(path) if session is None else session.read.parquet(path),
         store,
         time="seen",
         columns=columns,
