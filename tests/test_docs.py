@@ -146,7 +146,8 @@ def wrong_options(text):
         line = re.sub(r"\s#.*$", "", line)
         asked = re.findall(OPTION, line)
         if ours := re.search(
-            r"(?:^|\$ )dtoss ((?:catalogue|history|windows) [a-z]+|[a-z]+)|^\S*spark-submit.*? pipelines/([a-z]+)\.py",
+            r"(?:^|\$ )dtoss ((?:catalogue|history|windows) [a-z]+|[a-z]+(?:-[a-z]+)*)"
+            r"|^\S*spark-submit.*? pipelines/([a-z]+)\.py",
             line,
         ):
             known = options(ours[1] or ours[2])

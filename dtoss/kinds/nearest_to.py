@@ -51,4 +51,5 @@ REVERSE_NEAREST: Kind[Hits] = Kind(
     takes=(),
     part=Part("reverse_nearest", 3, nearest_to, merge_nearest),
     of_all=True,
+    command="Print the objects that are nearer to a place than to any other object.",
 )

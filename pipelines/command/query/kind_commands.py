@@ -39,7 +39,10 @@ def command_of(kind: Kind[Any]) -> Callable[..., None]:
 
     hidden = [name for name in ("columns", "where", "having") if name not in kind.takes]
     place = Annotated[tuple[float, float], Option("The place: LON LAT, or X Y.", "LON LAT")]
-    hints: dict[str, Any] = {"target": Target, "objects": Annotated[Filter, Without(hidden)], "form": Form, "at": place}
+    # a map shows objects by their coordinates, which are columns
+    printed = Form if "columns" in kind.takes else Annotated[Form, Without(["geojson"])]
+    hints: dict[str, Any] = {"target": Target, "objects": Annotated[Filter, Without(hidden)], "form": printed}
+    hints["at"] = place
     hints |= {one.name: _hint(one) for one in kind.parameters}
     defaults = {one.name: Parameter.empty if one.wanted else one.default for one in kind.parameters}
     command.__signature__ = Signature(  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
 
 AT = ("--at", "10.0", "50.0")
+BESIDE = ("--at", "10.1", "50.2")
 BOX = ("--box", "9.9", "49.9", "10.1", "50.1")
 QUESTIONS = [
     ("knn", *AT),
@@ -22,6 +23,7 @@ QUESTIONS = [
     ("range", *AT, "--radius", "9000", "--columns", "speed"),
     ("range", *AT, "--radius", "9000", "--count"),
     ("range", *AT, "--radius", "9000", "--count", "--json"),
+    ("reverse-nearest", *BESIDE),
     ("within", *BOX),
     ("within", *BOX, "--columns", "speed", "--json"),
     ("within", *BOX, "--count", "--json"),
@@ -56,6 +58,15 @@ def test_a_server_gives_the_same_output_as_its_store(town, command, question):
     assert there == command(name, "--store", town.store, *rest)
     assert there[0] == 0
     assert there[1].count("\n") > 1 or "--json" in rest or "--count" in rest
+
+
+def test_who_would_be_nearest_is_printed(town, command):
+    """The command of a kind of question, which takes what the kind takes and no more."""
+    said = json.loads(command.works("reverse-nearest", "--url", town.url, *BESIDE, "--json").out)["hits"]
+    found = town.opened.reverse_nearest([float(one) for one in BESIDE[1:]])
+    assert [(hit["id"], hit["distance"]) for hit in said] == [(one, far) for _, one, far in found] != []
+    for option in (("--geojson",), ("--columns", "speed"), ("--where", "speed > 3"), ("-k", "3")):
+        assert f"No such option: {option[0]}" in command.fails("reverse-nearest", "--url", town.url, *AT, *option)
 
 
 def test_one_place_is_asked_without_the_parser(town, capsys):
