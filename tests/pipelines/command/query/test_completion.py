@@ -48,7 +48,8 @@ def bash(ended):
 
 def test_commands_and_options(bash):
     """All of a command's, those of all commands among them."""
-    assert bash("r") == ["rebuild", "run", "rollback", "range", "route", "rehearse", "report", "replan"]
+    begun = ["rebuild", "run", "rollback", "range", "reverse-nearest", "route", "rehearse", "report", "replan"]
+    assert bash("r") == begun
     assert {"knn", "range", "within", "export"} <= set(bash(""))
     assert {"--radius", "--at", "--geojson", "--limit", "--quiet"} <= set(bash("range", "--"))
     assert bash("export", "--store", "x", "--wha") == ["--what"]
