@@ -219,10 +219,10 @@ def _sample(keys: Ids, partitions: int, seed: int) -> NDArray[np.bool_]:
     """Return by which objects partitions are chosen, bool (n,): by the hashes of their ids, as of a rebuild."""
     from dtoss.buckets import hashes_of, seeded_hashes
     from dtoss.partition import numbers
-    from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
+    from dtoss.partitioning.pivots import sampled_one_in
 
-    modulus = len(keys) // (SAMPLE_PER_PARTITION * partitions)
-    if modulus <= 1:
+    modulus = sampled_one_in(len(keys), partitions)
+    if modulus == 1:
         return np.ones(len(keys), np.bool_)
     ids = keys if isinstance(keys, pa.Array) else numbers(keys)
     return np.asarray(seeded_hashes(hashes_of(ids), seed) % modulus == 0)

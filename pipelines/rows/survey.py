@@ -18,7 +18,7 @@ from dtoss.geometry.space import Space
 from dtoss.history.row_blocks import latest
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
-from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
+from dtoss.partitioning.pivots import sampled_one_in
 from dtoss.rows.input_columns import NO_NUMBER, NOT_WHOLE, REASONS, TOO_LARGE
 from dtoss.snapshots.store import Store
 from pipelines.engines.rows import Batches
@@ -65,7 +65,7 @@ def survey(positions: Positions, space: Space, partitions: int | None, per_parti
     frame = positions.frame
     tally = frame.tally
     at_least = partitions or max(-(-tally.read // per_partition), cores(positions.session))
-    modulus = max(tally.read // (SAMPLE_PER_PARTITION * at_least), 1)
+    modulus = sampled_one_in(tally.read, at_least)
     names = ["id", "x", "y", *(["t"] if positions.timed else [])]
 
     def some(batches: Batches) -> Batches:

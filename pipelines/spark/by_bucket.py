@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
+from pipelines.spark.causes import MOST_TOLD
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,9 +34,6 @@ def _task(key: str | None, tasks: int, task_of: Sequence[int] | None) -> Column:
     return F.conv(digits, 16, 10).cast("int")
 
 
-_LIMIT = "spark.driver.maxResultSize"
-
-
 def collect_small(frame: DataFrame, most: int) -> pa.Table | None:
     """Return rows; None where they are too many to come here.
 
@@ -47,7 +45,7 @@ def collect_small(frame: DataFrame, most: int) -> pa.Table | None:
     try:
         return frame.toArrow()
     except Exception as error:
-        if _LIMIT in str(error):
+        if MOST_TOLD in str(error):
             return None
         raise
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import re
 
 from dtoss import errors
-from dtoss.errors import DtossError
+from dtoss.errors import DtossError, InputError
 
 _OURS = re.compile(r"^\s*dtoss\.errors\.(\w+): (.*)", re.MULTILINE)
+MOST_TOLD = "spark.driver.maxResultSize"
+"""The option of Spark's that bounds what tasks send to the driver."""
 
 
 def cause_of(error: BaseException) -> str | None:
     """Return what an error of ours says, raised here or in a task of Spark's; None of an error of others."""
     if isinstance(error, DtossError):
         return str(error)
-    ours = _OURS.search(str(error))
-    return ours[2] if ours else None
+    ours = raised_in_task(error)
+    return None if ours is None else str(ours)
 
 
 def raised_in_task(error: BaseException) -> DtossError | None:
-    """Return the error of ours that a task of Spark's has raised, as it was; None where there is none."""
+    """Return the error of ours that a task of Spark's has raised, or of too much for the driver; None of any other."""
+    if MOST_TOLD in str(error):
+        return InputError(
+            f"tasks send more to the driver than {MOST_TOLD} allows: give spark-submit --conf {MOST_TOLD}=4g and "
+            "--driver-memory to match, or fewer partitions (--partitions)"
+        )
     found = None if isinstance(error, DtossError) else _OURS.search(str(error))
     kind = getattr(errors, found[1], None) if found else None
     return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, DtossError) else None

@@ -7,6 +7,7 @@ import pytest
 
 from dtoss.errors import InputError
 from pipelines.engines.spark_rows import SparkRows, done_by_bucket
+from pipelines.spark.causes import MOST_TOLD
 
 HERE = 1 << 40
 
@@ -63,12 +64,23 @@ def test_few_rows_are_worked_on_in_this_process_and_others_are_not(spark):
 
 def test_rows_that_turn_out_to_be_many_go_to_tasks(spark):
     """Spark expects few bytes and finds more than a process may have: nothing fails, and nothing is lost."""
-    limit, conf = "spark.driver.maxResultSize", spark.sparkContext._jsc.sc().conf()
-    conf.set(limit, "50k")
+    conf = spark.sparkContext._jsc.sc().conf()
+    conf.set(MOST_TOLD, "50k")
     try:
         done = done_by_bucket(
             SparkRows(spark.range(0, 20_000, 1, 4)), "id", 2, lambda task, table: len(table), None, HERE
         )
     finally:
-        conf.remove(limit)
+        conf.remove(MOST_TOLD)
     assert sum(done) == 20_000
+
+
+def test_what_is_too_much_for_the_driver_is_an_error_that_names_the_option(spark):
+    """Not "Exception thrown in awaitResult:"."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    conf.set(MOST_TOLD, "50k")
+    try:
+        with pytest.raises(InputError, match=rf"--conf {MOST_TOLD}=4g"):
+            SparkRows(spark.range(0, 20_000, 1, 4)).table()
+    finally:
+        conf.remove(MOST_TOLD)
