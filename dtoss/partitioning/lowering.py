@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FIRST_ROWS, FIRST_ROUNDS, LAST_ROUNDS = 80, 12, 3
-"""Rows of a region in the first rounds, how many of these there are, and how many of all rows."""
+from dtoss.partitioning.balance import FIRST_ROWS
+
+FIRST_ROUNDS, LAST_ROUNDS = 12, 3
+"""Rounds of few rows, and of all."""
 
 
 def lowered_weights(sample: NDArray[np.float64], pivots: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -44,6 +44,16 @@ def test_many_partitions_of_which_two_fifths_are_in_one_city():
     assert regions.weights.max() == 0.0
 
 
+def test_one_place_of_many_partitions_that_is_heavier_than_ten():
+    """The others share what is left, and none is without rows."""
+    rng = np.random.default_rng(6)
+    rows = np.concatenate([np.full((4000, 2), 50.0), rng.uniform(0, 100, (36_000, 2))])
+    regions = choose_pivots(rows, 400)
+    sizes = np.sort(np.bincount(regions.nearest(rows), minlength=400))
+    assert 4000 <= sizes[-1] <= 4100
+    assert 1 <= sizes[0] <= sizes[-2] <= 120
+
+
 def test_a_sample_is_bounded_however_many_the_partitions():
     """Up to 1,000 partitions it is what each wants, to the row."""
     for rows in (0, 1, 5_999, 10**6, 6 * 10**6 + 1, 10**9, 10**12):

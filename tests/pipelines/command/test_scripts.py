@@ -25,8 +25,7 @@ FUNCTIONS = {
 
 def ended(job, arguments, capsys):
     """(exit code, stdout, stderr) of a file as a script."""
-    before = sys.argv[:]
-    sys.argv[:] = [str(job), *arguments]
+    before, sys.argv[:] = sys.argv[:], [str(job), *arguments]
     try:
         with pytest.raises(SystemExit) as end:
             runpy.run_path(str(job), run_name="__main__")
@@ -45,7 +44,7 @@ def test_no_job_is_silent_as_a_script(job, capsys):
     assert FUNCTIONS.get(job.stem, "--none-such") in err
 
 
-def test_a_job_of_several_commands_is_told_which(monkeypatch, capsys):
+def test_a_job_of_several_commands_is_told_which(capsys):
     """By its first argument; any other command is refused."""
     join = next(job for job in JOBS if job.stem == "join")
     for arguments in ([], ["info"], ["--store", "S"]):

@@ -62,25 +62,23 @@ def test_few_rows_are_worked_on_in_this_process_and_others_are_not(spark):
     assert sorted(seen) == [0, 1, 2]
 
 
-def test_rows_that_turn_out_to_be_many_go_to_tasks(spark):
-    """Spark expects few bytes and finds more than a process may have: nothing fails, and nothing is lost."""
+@pytest.fixture
+def little_for_the_driver(spark):
+    """Tasks may send 50,000 bytes to the driver."""
     conf = spark.sparkContext._jsc.sc().conf()
     conf.set(MOST_TOLD, "50k")
-    try:
-        done = done_by_bucket(
-            SparkRows(spark.range(0, 20_000, 1, 4)), "id", 2, lambda task, table: len(table), None, HERE
-        )
-    finally:
-        conf.remove(MOST_TOLD)
+    yield
+    conf.remove(MOST_TOLD)
+
+
+def test_rows_that_turn_out_to_be_many_go_to_tasks(spark, little_for_the_driver):
+    """Spark expects few bytes and finds more than a process may have: nothing fails, and nothing is lost."""
+    rows = SparkRows(spark.range(0, 20_000, 1, 4))
+    done = done_by_bucket(rows, "id", 2, lambda task, table: len(table), None, HERE)
     assert sum(done) == 20_000
 
 
-def test_what_is_too_much_for_the_driver_is_an_error_that_names_the_option(spark):
+def test_what_is_too_much_for_the_driver_is_an_error_that_names_the_option(spark, little_for_the_driver):
     """Not "Exception thrown in awaitResult:"."""
-    conf = spark.sparkContext._jsc.sc().conf()
-    conf.set(MOST_TOLD, "50k")
-    try:
-        with pytest.raises(InputError, match=rf"--conf {MOST_TOLD}=4g"):
-            SparkRows(spark.range(0, 20_000, 1, 4)).table()
-    finally:
-        conf.remove(MOST_TOLD)
+    with pytest.raises(InputError, match=rf"--conf {MOST_TOLD}=4g"):
+        SparkRows(spark.range(0, 20_000, 1, 4)).table()
