@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,10 @@ from pipelines.rows.parcels import (
     rows_of,
     slices,
 )
+
+REQUESTS_AT_ONCE = 32
+"""To an object store that are under way at the same time."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -152,9 +157,12 @@ def write_share(plan: BuildPlan, number: int, border: Border) -> str:
 
 def discard(plan: BuildPlan, entries: list[dict[str, Any]]) -> None:
     """Remove the files of partitions that will be built once more, from other rows."""
-    for entry in entries:
-        for file in (entry["file"], entry["border"]):
-            plan.store.remove(plan.snapshot, file)
+    remove_files(plan, [file for entry in entries for file in (entry["file"], entry["border"])])
+
+
+def remove_files(plan: BuildPlan, names: Sequence[str]) -> None:
+    """Remove files of the snapshot that is built."""
+    _of_each(plan, names, lambda name: plan.store.remove(plan.snapshot, name))
 
 
 def fixer(plan: BuildPlan, names: list[str]) -> Callable[..., Iterator[pa.RecordBatch]]:
@@ -162,18 +170,29 @@ def fixer(plan: BuildPlan, names: list[str]) -> Callable[..., Iterator[pa.Record
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            shares = [share_of_border(plan, name) for name in names]
-            entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
-            for name in names:
-                plan.store.remove(plan.snapshot, name)
-            yield _entry(entry)
+            yield _entry(fix_borders(plan, names))
 
     return run
 
 
-def share_of_border(plan: BuildPlan, name: str) -> Border:
-    """Return a partition's share of the border set, from its file."""
+def fix_borders(plan: BuildPlan, names: Sequence[str]) -> dict[str, Any]:
+    """Write the border table of all partitions' shares, remove their files, and return its entry."""
+    table = fix(_of_each(plan, names, lambda name: _share_of_border(plan, name)), plan.bounds)
+    entry = write_borders(plan.store, plan.snapshot, table)
+    remove_files(plan, names)
+    return entry
+
+
+def _share_of_border(plan: BuildPlan, name: str) -> Border:
     source = plan.store.source(plan.snapshot, name)
     share = decode_border(source.data, source.path)
     assert isinstance(share, Border)
     return share
+
+
+def _of_each(plan: BuildPlan, names: Sequence[str], work: Callable[[str], T]) -> list[T]:
+    """Return what work makes of each file, in their order; an object store is asked for many at the same time."""
+    if plan.store.local:
+        return [work(name) for name in names]
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        return list(pool.map(work, names))

@@ -12,13 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.building.border import fix
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions
 from dtoss.rows.store_clock import Clock
-from dtoss.snapshots.manifest import write_borders
 from pipelines.cycles.arrivals import Arrivals
-from pipelines.cycles.build_tasks import BuildPlan, share_of_border
+from pipelines.cycles.build_tasks import BuildPlan, fix_borders, remove_files
 from pipelines.cycles.current_state import Stands
 from pipelines.cycles.merge_tasks import CyclePlan, Wanted, renew, stays
 from pipelines.cycles.newer_updates import Findings
@@ -97,8 +95,7 @@ def renew_snapshot(
         if len(linked) == len(made) and stands.manifest is not None:
             borders = stands.manifest["borders"]
             build.store.link(build.snapshot, borders["file"], plan.last)
-            for share in shares:
-                build.store.remove(build.snapshot, share)
+            remove_files(build, shares)
         else:
             little = sum(entry["replicas"] for entry in entries) <= own.copies
             here = build.store.local and little
@@ -109,11 +106,7 @@ def renew_snapshot(
 
 def _borders(build: BuildPlan, groups: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     (names,) = groups
-    table = fix([share_of_border(build, name) for name in names], build.bounds)
-    entry = write_borders(build.store, build.snapshot, table)
-    for name in names:
-        build.store.remove(build.snapshot, name)
-    return [entry]
+    return [fix_borders(build, names)]
 
 
 def built_anew(
