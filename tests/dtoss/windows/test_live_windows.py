@@ -23,7 +23,7 @@ from tests.dtoss.windows.window_streams import streams
 from tests.examples import examples
 
 SECOND = 1_000_000
-QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(40, 40), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def played(stream, piece=1000):
