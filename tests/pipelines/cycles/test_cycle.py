@@ -11,6 +11,7 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError, StoreError
+from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
 from pipelines.cycles import write_snapshot
@@ -332,11 +333,16 @@ def test_what_others_clear_meanwhile_is_read_anew(engine, tmp_path, monkeypatch)
         cycle(engine.createDataFrame(newer), str(tmp_path), now=50, lease=False)
 
 
-def test_a_column_that_is_new_and_has_no_row_is_null(engine, tmp_path):
-    """Updates without rows say what columns there are."""
+@pytest.mark.parametrize("pivots", ["keep", "balanced"])
+def test_a_column_that_is_new_and_has_no_row_is_null(engine, tmp_path, pivots):
+    """Updates without rows say what columns there are, also to a partition that others take over."""
     rows = pa.table({"id": [1, 2], "lon": [0.0, 1.0], "lat": [0.0, 0.0], "t": [1, 1]})
     cycle(engine.createDataFrame(rows), tmp_path / "s", now=5, first={"columns": "none"})
     new = rows.slice(0, 0).append_column("size", pa.array([], pa.float32()))
-    manifest = cycle(engine.createDataFrame(new), tmp_path / "s", now=5, first={"columns": "size"}, pivots="keep")
+    manifest = cycle(engine.createDataFrame(new), tmp_path / "s", now=5, first={"columns": "size"}, pivots=pivots)
     assert manifest["columns"] == {"size": "float"}
     assert dtoss.open(str(tmp_path / "s"))[1]["size"] is None
+    store = Store(str(tmp_path / "s"))
+    for entry in manifest["partitions"]:
+        file = store.source(manifest["snapshot"], entry["file"])
+        assert decode(file.data, file.path).attributes["size"].type == pa.float32()

@@ -63,7 +63,7 @@ def all_columns(home, commit):
 
 
 MORE = pytest.mark.deep("more seeds of the same kinds")
-FEW = (0, 1, 2, 3, 5)
+FEW = (0, 1, 2, 3, 5, 16)
 """Texts, messages, text ids and expiry, each with and without the others."""
 
 
