@@ -19,7 +19,7 @@ from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.generations import Generations, look_for_bases, make_generations
 
 WORKS = (make_generations, look_for_bases)
-NICE = 19
+MAKER_NICE = 19
 """How much the process stands back for those that answer and acknowledge, where cores are short."""
 _WORDS = 1 << 12
 """Words that are read at once: one for each sync."""
@@ -87,7 +87,7 @@ def _work(
 ) -> NoReturn:
     """Make generations as long as the parent is there, and end the process: nothing of its stack may go on here."""
     code = 1
-    os.nice(NICE)
+    os.nice(MAKER_NICE)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with its parent, which is told, too
     try:
         if parent.recv(1):
