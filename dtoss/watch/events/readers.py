@@ -45,7 +45,7 @@ class Filter:
         return cls(subscription, None if not kinds else tuple(kind for kind in EVENT_KINDS if kind in kinds), target)
 
     @property
-    def kept(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """What a file of a reader says of it."""
         target = {} if self.target is None else {"target": self.target}
         return {"subscription": self.subscription, "kinds": self.kinds} | target
@@ -78,7 +78,7 @@ class Reader:
     @property
     def encoded(self) -> bytes:
         """What its file holds."""
-        kept = None if self.filter is None else self.filter.kept
+        kept = None if self.filter is None else self.filter.document
         body = {"cursor": str(self.cursor), "reader": self.name}
         more = {} if self.under_way is None else {"under_way": str(self.under_way)}
         more |= {} if self.mark is None else {"mark": self.mark}
