@@ -1,42 +1,32 @@
-"""The commands and their options. Spark, plots and servers are imported inside the commands that need them."""
+"""The commands and their options. A command's module is loaded when it is asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, get_args
+from pkgutil import resolve_name
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 import dtoss
+from dtoss.errors import InputError
+from dtoss.kinds.all_kinds import ALL_KINDS
+from dtoss.kinds.kind import Kind
 from dtoss.names import DEFAULT_NAME, near_name
 from dtoss.plain_numbers import is_number, is_whole
-from pipelines.command import cycles, maintenance, planner, store_commands
-from pipelines.command.calibrate_command import calibrate
-from pipelines.command.export_command import export
-from pipelines.command.fast_commands import QUIETLY, UsageError
-from pipelines.command.history.app import history
-from pipelines.command.ingest_command import ingest, put
-from pipelines.command.maintenance import forget, verify, warm
-from pipelines.command.plans.plan_commands import bill, catalogue, route
-from pipelines.command.plans.replanning import replan
-from pipelines.command.query import knn_and_range
-from pipelines.command.query.kind_commands import commands_of_kinds
-from pipelines.command.query.sql import sql
-from pipelines.command.query.within import within
-from pipelines.command.serve import serve
+from pipelines.command.terminal.lengths import UNITS
 from pipelines.command.terminal.notes import hush
 from pipelines.command.terminal.option_objects import GroupedCommands, add_commands
-from pipelines.command.watch import watch_command
-from pipelines.command.watch.deliver_command import deliver
-from pipelines.command.watch.events_command import events
-from pipelines.command.watch.rehearse_command import rehearse
-from pipelines.command.watch.subscribe import subscribe, subscriptions, unsubscribe
-from pipelines.command.windows.app import windows
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
-_NUMBERS = frozenset((int, float))
+_PLAIN: dict[Any, tuple[Callable[[str], bool], str]] = {
+    str: (lambda _: True, "a text"),
+    int: (is_whole, "a whole number"),
+    float: (is_number, "a number"),
+}
+"""What texts and numbers are, and how they are called."""
 PROGRAM = "dtoss"
 """How it is called in what it says, also where ``python -m dtoss`` has begun it."""
 COMPLETE = "_DTOSS_COMPLETE"
@@ -63,7 +53,8 @@ def _version(
     quiet: Annotated[
         bool,
         typer.Option(
-            *QUIETLY,
+            "--quiet",
+            "-q",
             help="No progress and no notes on stderr; warnings and errors all the same.",
             callback=_hush,
             expose_value=False,
@@ -75,83 +66,139 @@ def _version(
         raise typer.Exit
 
 
-COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
+COMMANDS: dict[str, dict[str, str | Kind[Any]]] = {
     "Store": {
-        "rebuild": store_commands.rebuild,
-        "run": cycles.run,
-        "info": store_commands.info,
-        "verify": verify,
-        "log": maintenance.log,
-        "rollback": store_commands.rollback,
-        "gc": maintenance.gc,
-        "forget": forget,
-        "export": export,
-        "warm": warm,
+        "rebuild": "store_commands:rebuild",
+        "run": "cycles:run",
+        "info": "store_commands:info",
+        "verify": "maintenance:verify",
+        "log": "maintenance:log",
+        "rollback": "store_commands:rollback",
+        "gc": "maintenance:gc",
+        "forget": "maintenance:forget",
+        "export": "export_command:export",
+        "warm": "maintenance:warm",
     },
     "Ask": {
-        "knn": knn_and_range.knn,
-        "range": knn_and_range.range_,
-        **commands_of_kinds(),
-        "within": within,
-        "sql": sql,
-        "history": history,
+        "knn": "query.knn_and_range:knn",
+        "range": "query.knn_and_range:range_",
+        **{name.replace("_", "-"): kind for name, kind in ALL_KINDS.items() if kind.command is not None},
+        "within": "query.within:within",
+        "sql": "query.sql:sql",
+        "history": "history.app:history",
     },
-    "Serve": {"serve": serve, "put": put, "ingest": ingest, "route": route},
+    "Serve": {
+        "serve": "serve:serve",
+        "put": "ingest_command:put",
+        "ingest": "ingest_command:ingest",
+        "route": "plans.plan_commands:route",
+    },
     "Follow": {
-        "subscribe": subscribe,
-        "unsubscribe": unsubscribe,
-        "subscriptions": subscriptions,
-        "watch": watch_command.watch,
-        "events": events,
-        "deliver": deliver,
-        "rehearse": rehearse,
-        "windows": windows,
+        "subscribe": "watch.subscribe:subscribe",
+        "unsubscribe": "watch.subscribe:unsubscribe",
+        "subscriptions": "watch.subscribe:subscriptions",
+        "watch": "watch.watch_command:watch",
+        "events": "watch.events_command:events",
+        "deliver": "watch.deliver_command:deliver",
+        "rehearse": "watch.rehearse_command:rehearse",
+        "windows": "windows.app:windows",
     },
     "Plan": {
-        "patterns": planner.patterns,
-        "calibrate": calibrate,
-        "catalogue": catalogue,
-        "plan": planner.plan,
-        "report": planner.report,
-        "replan": replan,
-        "bill": bill,
+        "patterns": "planner:patterns",
+        "calibrate": "calibrate_command:calibrate",
+        "catalogue": "plans.plan_commands:catalogue",
+        "plan": "planner:plan",
+        "report": "planner:report",
+        "replan": "plans.replanning:replan",
+        "bill": "plans.plan_commands:bill",
     },
 }
-"""By what one wants, in the order in which help lists them."""
-for _group, _commands in COMMANDS.items():
-    for _name, _command in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name, rich_help_panel=_group)
-        else:
-            add_commands(app, {_name: _command}, _group)
+"""By what one wants, in the order in which help lists them: where each is, below ``pipelines.command``."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The parsers of commands by their names, each made when it is first asked for; all know some options."""
+
+    def __init__(self, known: list[Any]) -> None:
+        self.known = known
+        self.made: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for commands in COMMANDS.values() for name in commands)
+
+    def __len__(self) -> int:
+        return sum(map(len, COMMANDS.values()))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.made:
+            self.made[name] = _parser_of(name)
+            for one in (self.made[name], *getattr(self.made[name], "commands", {}).values()):
+                for param in one.params:
+                    _take_plain_values(param)
+                one.params += self.known
+        return self.made[name]
+
+
+def _parser_of(name: str) -> Any:
+    """Return the parser of a command; a KeyError where there is none of the name."""
+    title, found = {name: (title, one) for title, group in COMMANDS.items() for name, one in group.items()}[name]
+    if isinstance(found, Kind):
+        from pipelines.command.query.kind_commands import command_of
+
+        command: Any = command_of(found)
+    else:
+        command = resolve_name(f"pipelines.command.{found}")
+    alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    if isinstance(command, typer.Typer):
+        alone.add_typer(command, name=name, rich_help_panel=title)
+    else:
+        add_commands(alone, {name: command}, title)
+    alone.callback()(lambda: None)  # or a lone command stands for the whole
+    parser: Any = typer.main.get_command(alone)
+    return parser.commands[name]
 
 
 @cache
 def command_line() -> Any:
     """Return the parser of all commands; each of them knows the options that stand before a command, too."""
     group: Any = typer.main.get_command(app)
-    quiet = next(option for option in group.params if option.name == "quiet")
-    for command in group.commands.values():
-        for one in (command, *getattr(command, "commands", {}).values()):
-            for param in one.params:
-                _take_digits(param)
-            one.params.append(quiet)
+    for param in group.params:
+        _take_plain_values(param)
+    group.commands = _Commands([option for option in group.params if option.name == "quiet"])
     return group
 
 
-def _take_digits(param: Any) -> None:
-    """Let a parameter take no other numbers than those of :mod:`dtoss.plain_numbers`, before its parser sees them."""
+def _take_plain_values(param: Any) -> None:
+    """Let a parameter take no other numbers than those of :mod:`dtoss.plain_numbers`, and read what is plain itself.
+
+    For all else its parser loads pydantic, which takes longer than a question.
+    """
     told, process = param.type_descriptor, param.process_value
-    kinds = {told.annotation, *get_args(told.annotation)}
-    if told.parameter_info.parser is not None or not kinds & _NUMBERS:
-        return
-    legal, wanted = (is_number, "a number") if float in kinds else (is_whole, "a whole number")
+    hint, more = told.annotation, told.parameter_info
+    several = get_args(hint) if get_origin(hint) is tuple else (hint,)
+    plain = more.parser is None and param.callback is None and all(kind in _PLAIN for kind in several)
+    least = getattr(more, "min", None)
 
     def process_value(ctx: Any, value: Any) -> Any:
-        for text in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(text, str) and not legal(text):
-                raise typer.BadParameter(f"{text!r} is not {wanted}", ctx=ctx, param=param)
-        return process(ctx, value)
+        if value is None and param.default is None and not param.required and get_origin(hint) is not list:
+            return param.callback and param.callback(ctx, param, None)
+        if told.is_choice and value in get_args(hint):
+            return value
+        if more.parser is not None and isinstance(value, str):
+            try:
+                return more.parser(value)
+            except ValueError as error:
+                raise typer.BadParameter(str(error), ctx=ctx, param=param) from None
+        if not plain or value is None:
+            return process(ctx, value)
+        read = []
+        for kind, text in zip(several, value if param.nargs > 1 else [value], strict=True):
+            if isinstance(text, str) and not _PLAIN[kind][0](text):
+                raise typer.BadParameter(f"{text!r} is not {_PLAIN[kind][1]}", ctx=ctx, param=param)
+            read.append(kind(text))
+        if least is not None and read[0] < least:
+            return process(ctx, value)  # says so
+        return tuple(read) if param.nargs > 1 else read[0]
 
     param.process_value = process_value
 
@@ -170,7 +217,8 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         raise KeyboardInterrupt from None
     except _ParserError as error:
-        raise UsageError(_said(error)) from None
+        message = _said(error)
+        raise InputError(message.rstrip(".") + _several_numbers(message) + _unit_alone(message)) from None
     except SystemExit as end:
         if COMPLETE in os.environ or not end.code:
             return int(end.code or 0)  # a shell has its answer
@@ -200,3 +248,17 @@ def _said(error: Any) -> str:
         near = near_name(error.option_name.lstrip("-"), known)
         return str(error.message) + ("" if near is None else f"; did you mean --{near}?")
     return str(message).replace(": Value error, ", ": ")
+
+
+def _several_numbers(message: str) -> str:
+    """Return how to write several numbers, where a message of the parser's is about an option that takes them."""
+    for option, value in (("--at", "LON LAT"), ("--box", "W S E N"), ("--bounds", "XMIN YMIN XMAX YMAX")):
+        if f"'{option}'" in message:
+            return f"; write {option} {value}: numbers with blanks between them, no commas"
+    return ""
+
+
+def _unit_alone(message: str) -> str:
+    """Return how to write a length, where a message of the parser's is about a unit that stands by itself."""
+    words = message.rstrip(")").rpartition("extra argument(s) (")[2].split()
+    return f"; write 5{words[0]}, without a blank" if len(words) == 1 and words[0].lower() in UNITS else ""

@@ -1,4 +1,4 @@
-"""What ends a command, and how errors look. The parser is loaded where a quick answer will not do."""
+"""What ends a command, and how errors look."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import warnings
 from typing import Any, NoReturn
 
 from dtoss.errors import DtossError, Undelivered, Unreadable
-from pipelines.command.fast_commands import UsageError, answer_quickly
 from pipelines.command.terminal.signals import interruptible, was_interrupted
 
 
@@ -42,9 +41,6 @@ def _ending(arguments: list[str]) -> NoReturn:
         if session := sys.modules.get("pipelines.spark.session"):
             session.end_spark()
         fail("interrupted", 1)
-    except UsageError as error:
-        message = str(error)
-        fail(message.rstrip(".") + _several_numbers(message) + _unit_alone(message), 2)
     except BrokenPipeError:
         # whoever read our output has gone; that is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -61,30 +57,11 @@ def _ending(arguments: list[str]) -> NoReturn:
         fail(f"{cause_text(error)} (DTOSS_DEBUG=1 shows where)", 1)
 
 
-def _several_numbers(message: str) -> str:
-    """Return how to write several numbers, where a message of the parser's is about an option that takes them."""
-    for option, value in (("--at", "LON LAT"), ("--box", "W S E N"), ("--bounds", "XMIN YMIN XMAX YMAX")):
-        if f"'{option}'" in message:
-            return f"; write {option} {value}: numbers with blanks between them, no commas"
-    return ""
-
-
-def _unit_alone(message: str) -> str:
-    """Return how to write a length, where a message of the parser's is about a unit that stands by itself."""
-    from pipelines.command.terminal.lengths import UNITS
-
-    words = message.rstrip(")").rpartition("extra argument(s) (")[2].split()
-    return f"; write 5{words[0]}, without a blank" if len(words) == 1 and words[0].lower() in UNITS else ""
-
-
 def _run(arguments: list[str]) -> int:
     try:
-        if answer_quickly(arguments):
-            code = 0
-        else:
-            from pipelines.command.app import run
+        from pipelines.command.app import run
 
-            code = run(arguments or ["--help"])
+        code = run(arguments or ["--help"])
     except Exception:
         # what fails because of an interruption is none of the user's concern
         if was_interrupted():

@@ -18,7 +18,6 @@ UNITS = {"m": "1", "km": "1000", "ft": "0.3048", "mi": "1609.344", "nmi": "1852"
 """Metres of each unit, exactly: foot and mile are the international ones, and nm is a nautical mile as nmi is."""
 _SURVEY_FOOT = (1200, 3937)
 """Metres of a US survey foot, exactly; libraries round it."""
-_PLAIN = re.compile(rf"{FINITE.pattern}(?:{'|'.join(UNITS)})?")
 _FORM = re.compile(rf"({FINITE.pattern})\s*([^\W\d][^\d]*)", re.ASCII)
 _KNOWN = "m, km, ft, mi, nmi"
 
@@ -56,14 +55,6 @@ def length_of(text: str) -> Length:
     if not math.isfinite(float(found[1]) * float(UNITS[unit])):
         raise ValueError(f"{text!r} is beyond 1.8e308 metres")
     return Length(found[1], unit)
-
-
-def plain_length(text: str) -> Length | None:
-    """Return the length that a text means, None where it is not written as most are, or is none."""
-    try:
-        return length_of(text) if _PLAIN.fullmatch(text) else None
-    except ValueError:
-        return None
 
 
 def in_space(option: str, length: Length, space: Space) -> float:

@@ -168,7 +168,18 @@ def _value(field: _Field, around: _Place, given: dict[str, Any]) -> Any:
     return not text if field.turns_off else text
 
 
-class GroupedCommand(TyperCommand):
+class _Described:
+    """What has a help option, false where it is not given: None would be read, by pydantic, which loads slowly."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.default = False
+        return option
+
+
+class GroupedCommand(_Described, TyperCommand):
     """A command that says how far it is, and whose help lists options by the objects that they come from."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -190,8 +201,12 @@ class GroupedCommand(TyperCommand):
                     formatter.write_dl(records)
 
 
-class GroupedCommands(TyperGroup):
+class GroupedCommands(_Described, TyperGroup):
     """Commands of which help lists each in its group, with the whole sentence of what it does."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names, and make none of them."""
+        return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the groups in the order in which they are met."""

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-import typer
 from pyarrow import fs
 
 import ceps
@@ -24,7 +23,7 @@ from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import read_placement
 from dtoss.serve.core.server_settings import Settings
 from dtoss.snapshots.store_location import filesystem_of
-from pipelines.command.app import app
+from pipelines.command.app import command_line
 from tests.ceps.rollout.pods import NAMESPACE, Cluster, kubelet
 from tests.dtoss.serve.served import Asker, looking, running, target
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -52,7 +51,7 @@ def settings_of(pod):
     """What ``dtoss serve`` makes of what a pod tells it."""
     words = pod.arguments
     assert words[:2] == ["dtoss", "serve"]
-    given = typer.main.get_command(app).commands["serve"].make_context("serve", words[2:]).params
+    given = command_line().commands["serve"].make_context("serve", words[2:]).params
     given["allow_host"] = tuple(given["allow_host"])
     kept = ("store", "host", "port", "workers", "token_file", "allow_host", "plan", "server", "peers")
     return Settings(**{name: given[name] for name in kept})

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from pipelines.command.fast_commands import answer_quickly
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
 
@@ -107,22 +106,16 @@ def test_a_join_loads_what_it_needs(town, tmp_path, places, form):
     assert done.stderr == f"{pq.read_metadata(out).num_rows:,} rows in {out}\n{LOST}"
     loaded = set(done.stdout.rpartition("\nloaded ")[2].split())
     assert "pyarrow.csv" in loaded
-    assert not loaded & {"pandas", "typer", "pyspark", "pyarrow.dataset", "sqlglot", "scipy.spatial", "rich", "pyproj"}
-
-
-def test_what_is_not_plain_goes_to_the_parser(town, tmp_path, places, command):
-    """Which does the same, or says what is wrong."""
-    out = tmp_path / "o.csv"
-    asked = ["knn", "--store", town, "--queries", str(places), "--out", str(out)]
-    assert answer_quickly([*asked, *NAMED])
-    quickly = out.read_text()
-    for more in (["--verify", "all"], ["--how=inner", "--verify=no"]):
-        assert not answer_quickly([*asked, *NAMED, *more])
-        assert command(*asked, *NAMED, *more)[0] == 0
-        assert out.read_text() == quickly
-    for more in (["--how", "outer"], ["--at", "1", "2"], ["--json", "--how", "left"]):
-        assert not answer_quickly([*asked, *NAMED, *more])
-    assert not answer_quickly(["knn", "--store", town, "--at", "1", "2", "--out", str(out)])
+    assert not loaded & {
+        "pandas",
+        "pydantic",
+        "pyspark",
+        "pyarrow.dataset",
+        "sqlglot",
+        "scipy.spatial",
+        "rich",
+        "pyproj",
+    }
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import pytest
-import typer
 
 from dtoss.option import Option
-from pipelines.command.app import COMMANDS
-from pipelines.command.history.app import history
+from pipelines.command.app import command_line
 from pipelines.command.terminal.option_objects import Only, Without, takes_objects
-from pipelines.command.windows.app import windows
 from pipelines.options.reading import SaidOf
 
-ALONE = [one for names in COMMANDS.values() for one in names.values() if not isinstance(one, typer.Typer)]
-ALL = [*ALONE, *(one.callback.__wrapped__ for app in (history, windows) for one in app.registered_commands)]
+PARSERS = [two for one in command_line().commands.values() for two in getattr(one, "commands", {0: one}).values()]
+ALL = [one.callback.__wrapped__.__wrapped__ for one in PARSERS]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.command.fast_commands import answer_quickly
 from pipelines.command.terminal.engine_choice import Engine
 
 JOBS = sorted((Path(__file__).parents[3] / "pipelines").glob("[a-z]*.py"))
@@ -57,8 +56,7 @@ def test_a_job_of_several_commands_is_told_which(capsys):
 
 
 def test_spark_submit_names_the_master_of_a_join(monkeypatch):
-    """What answers quickly has no Spark, and leaves it."""
+    """Nothing else does."""
     assert not Engine().has_master
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert Engine().has_master
-    assert not answer_quickly(["knn", "--queries", "no.parquet", "--store", "S", "--out", "near.parquet"])

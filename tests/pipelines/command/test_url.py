@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dtoss
-from pipelines.command.fast_commands import answer_quickly
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
 
@@ -67,14 +66,6 @@ def test_who_would_be_nearest_is_printed(town, command):
     assert [(hit["id"], hit["distance"]) for hit in said] == [(one, far) for _, one, far in found] != []
     for option in (("--geojson",), ("--columns", "speed"), ("--where", "speed > 3"), ("-k", "3")):
         assert f"No such option: {option[0]}" in command.fails("reverse-nearest", "--url", town.url, *AT, *option)
-
-
-def test_one_place_is_asked_without_the_parser(town, capsys):
-    """As of a store; other forms are the parser's."""
-    assert answer_quickly(["knn", "--url", town.url, *AT, "--columns", "speed"])
-    assert capsys.readouterr().out.startswith("query_id,id,distance,rank,speed\n0,")
-    assert not answer_quickly(["knn", "--url", town.url, "--store", town.store, *AT])
-    assert not answer_quickly(["knn", *AT])
 
 
 def test_a_polygon_of_a_file(town, command, tmp_path):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.geometry.space import space_of
 from pipelines.command import planner
-from pipelines.command.fast_commands import answer_quickly
-from pipelines.command.terminal.lengths import UNITS, Length, in_space, in_store, length_of, plain_length
+from pipelines.command.terminal.lengths import UNITS, Length, in_space, in_store, length_of
 from tests.pipelines.command.query.without_spark import stored
 
 METRES = {"m": "1", "km": "1000", "ft": "0.3048", "mi": "1609.344", "nmi": "1852", "nm": "1852"}
@@ -59,8 +58,6 @@ def test_what_has_a_unit_is_converted_exactly(number, unit, case, gap):
         assert in_space("--radius", length, space_of(crs)) == slowly(number, unit, quotient)
         assert in_space("--radius", length_of(number), space_of(crs)) == float(number)
     assert in_space("--radius", length_of(number), space_of("none")) == float(number)
-    assert plain_length(number) == length_of(number)
-    assert plain_length(number + unit) == length_of(number + unit)
 
 
 def test_units_are_those_of_the_table():
@@ -96,7 +93,6 @@ def test_what_is_no_length_is_one_line(text, said):
         length_of(text)
     assert str(raised.value).startswith(said)
     assert "\n" not in str(raised.value)
-    assert plain_length(text) is None
 
 
 def test_the_smallest_and_the_largest():
@@ -139,19 +135,17 @@ def stores(tmp_path_factory):
     ],
 )
 def test_all_ways_to_an_answer_take_the_same_lengths(stores, command, kind, at, length, number):
-    """The quick way where it is plain, and the parser's, which alone knows --verify."""
+    """Those of both commands."""
     index = dtoss.open(stores[kind])
     where = ["--store", stores[kind], "--at", *map(repr, at)]
     ranged = index.range(at, number)
     assert 0 < len(ranged) < 64
     nearest = index.knn(at, 64, max_distance=number)
     assert nearest.id.tolist() == ranged.id.tolist()
-    for extra in ([], ["--verify", "no"]):
-        for asked in (["range", "--radius", length], ["knn", "-k", "64", f"--max-distance={length}"]):
-            code, out, err = command(*asked, *where, *extra)
-            assert (code, err) == (0, "")
-            assert [int(row.split(",")[1]) for row in out.splitlines()[1:]] == ranged.id.tolist()
-    assert answer_quickly(["range", "--radius", length, *where]) == (" " not in length and length != "1000FT")
+    for asked in (["range", "--radius", length], ["knn", "-k", "64", f"--max-distance={length}"]):
+        code, out, err = command(*asked, *where)
+        assert (code, err) == (0, "")
+        assert [int(row.split(",")[1]) for row in out.splitlines()[1:]] == ranged.id.tolist()
     assert in_store("--radius", length_of(length), stores[kind], None) == number
 
 
