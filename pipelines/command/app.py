@@ -177,7 +177,7 @@ def _take_plain_values(param: Any) -> None:
     hint, more = told.annotation, told.parameter_info
     several = get_args(hint) if get_origin(hint) is tuple else (hint,)
     plain = more.parser is None and param.callback is None and all(kind in _PLAIN for kind in several)
-    least = getattr(more, "min", None)
+    least, most = (getattr(more, bound, None) for bound in ("min", "max"))
 
     def process_value(ctx: Any, value: Any) -> Any:
         if value is None and param.default is None and not param.required and get_origin(hint) is not list:
@@ -196,7 +196,7 @@ def _take_plain_values(param: Any) -> None:
             if isinstance(text, str) and not _PLAIN[kind][0](text):
                 raise typer.BadParameter(f"{text!r} is not {_PLAIN[kind][1]}", ctx=ctx, param=param)
             read.append(kind(text))
-        if least is not None and read[0] < least:
+        if (least is not None and read[0] < least) or (most is not None and read[0] > most):
             return process(ctx, value)  # says so
         return tuple(read) if param.nargs > 1 else read[0]
 

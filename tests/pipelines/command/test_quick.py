@@ -99,14 +99,15 @@ def test_a_question_loads_what_it_needs(store, form):
 @pytest.mark.parametrize(
     "arguments",
     ["info", "info --store", "info --store x --nothing", "info x", "rollback --json", "rollback --store x --json",
-     "--version x", "knn --store x", "info --json=1", "knn --at 1 2", "knn --store x --at 1", "knn --store x --at=1 2",
-     "knn --store x --at 1,2 -k 3", "knn --store x --at 1 2 -k -1", "knn --store x --at 1 2 -k 2.5",
-     "knn --store x --at 1 2 --all", "knn --store x --at 1 nan", "range --store x --at 1 2", "within --store x",
-     "knn --store x --at 1 2 --limit 0", "knn --store x --at 1 2 --verify none"],
+     "--version x", "knn --store x", "info --json=1", "knn --at 1 2", "knn --store x --at 1",
+     "knn --store x --at 1,2 -k 3", "knn --store x --at 1 2 -k 2.5",
+     "knn --store x --at 1 2 --all", "range --store x --at 1 2", "within --store x",
+     "knn --store x --at 1 2 --limit 0", "knn --store x --at 1 2 --verify none", "serve --store x --workers 0",
+     "watch x --store x --tasks 257"],
 )  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_is_opened(command, arguments):
     """In a line that is not about the store, which is not there."""
-    assert "no store" not in command.fails(*arguments.split())
+    assert "not a store" not in command.fails(*arguments.split())
 
 
 @pytest.mark.parametrize("arguments", ["info --store", "rollback --store", "info --json --snapshot s --store"])
