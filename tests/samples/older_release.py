@@ -85,7 +85,7 @@ def free_port() -> int:
 def asked(url: str, body: bytes | None = None) -> tuple[int, bytes]:
     """Return the status and body of an answer."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=20) as reply:
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as reply:
             return reply.status, reply.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -149,7 +149,7 @@ def heard() -> dict[str, object]:
         found = {name: (route, body, *asked(url + route, body)) for name, (route, body) in said.items()}
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(60)
     return {
         "snapshot": snapshot, "ready": ready,
         "said": {

@@ -143,7 +143,7 @@ def test_five_servers_from_the_manifests_answer_as_one(tmp_path, command):
     def ask(at):
         ready = cluster.endpoints("dtoss")
         pod = ready[at % len(ready)]
-        connection = connections.setdefault(pod.name, http.client.HTTPConnection("127.0.0.1", pod.port, timeout=30))
+        connection = connections.setdefault(pod.name, http.client.HTTPConnection("127.0.0.1", pod.port, timeout=60))
         x, y = places[at].tolist()
         try:
             connection.request("GET", f"/knn?lon={x}&lat={y}&k=5", headers=token)
@@ -195,7 +195,7 @@ def test_pods_find_a_store_on_an_object_store_by_the_keys_of_a_secret(tmp_path):
         with kubelet(cluster):
             _until(lambda: len(cluster.endpoints("dtoss")) == 2, 300)
             for at, (x, y) in enumerate(places):
-                asker = http.client.HTTPConnection("127.0.0.1", cluster.pods[at % 2].port, timeout=30)
+                asker = http.client.HTTPConnection("127.0.0.1", cluster.pods[at % 2].port, timeout=60)
                 asker.request("GET", f"/knn?lon={x}&lat={y}&k=5", headers=token)
                 hits = json.loads(asker.getresponse().read())["hits"]
                 assert [hit["id"] for hit in hits] == index.knn([x, y], 5).id.tolist()

@@ -119,7 +119,7 @@ def two_workers(store: str, tokens: str, log: Path) -> Iterator[tuple[int, list[
         yield int(said["url"].rpartition(":")[2]), [process.pid, *children_of(process.pid)]
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def hostile(ports: Sequence[int], seconds: float) -> str:

@@ -16,7 +16,7 @@ from dtoss.watch.targets.target import Refused, target_at
 from tests.dtoss.watch.targets.batches import batches, ids
 from tests.dtoss.watch.targets.servers import cutting, free_port, program, redis_port
 
-HERE = Access(timeout=20.0)
+HERE = Access(timeout=60.0)
 
 
 # -- Redis ------------------------------------------------------------------------------------------------------------

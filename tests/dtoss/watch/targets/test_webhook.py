@@ -25,7 +25,7 @@ ALLOWED = frozenset(["127.0.0.1", "hooks.example.org", "localhost"])
 NOW = 1_700_000_000
 
 
-def hook(url, *, access=None, allowed=ALLOWED, timeout=20.0, **more):
+def hook(url, *, access=None, allowed=ALLOWED, timeout=60.0, **more):
     made = Webhook(place_of(url), access or Access(SECRET, allowed, timeout), **more)
     made.begin("mark")
     return made
