@@ -22,6 +22,7 @@ READY = r"^serving \S+ \(400 objects\) of \S+ on https?://127\.0\.0\.1:(\d+)$"
 STREAMS = 12
 """Of which each of two workers has some: the kernel spreads connections."""
 SECONDS = 90
+ASKING_SECONDS = 2.5
 
 
 class Heard:
@@ -84,7 +85,7 @@ def test_both_workers_tell_of_swaps_plans_and_what_both_are_asked(tmp_path):
         # three of four requests at a place of one partition, over connections of both workers
         asking = [held.enter_context(dialled(server.port, SECONDS)) for _ in range(STREAMS)]
         at = [index.parts[number].positions[0].tolist() for number in (2, 2, 2, 0)]
-        ends = time.monotonic() + 2.5
+        ends = time.monotonic() + ASKING_SECONDS
         while time.monotonic() < ends:
             time.sleep(0.03)
             for sock in asking:
@@ -128,4 +129,5 @@ def test_both_workers_tell_of_swaps_plans_and_what_both_are_asked(tmp_path):
         assert {one.ended for one in heard} == {b"0\r\n"}
         ends = [json.loads(line) for line in server.lines if '"worker ended"' in line]
         assert [told["cut_off"] for told in ends] == [0, 0]
-        assert not [line for line in server.lines if '"/live"' in line]
+        # how long a stream lasts is not how long its request took: that may be logged, of a busy machine
+        assert all(json.loads(line)["seconds"] < ASKING_SECONDS for line in server.lines if '"/live"' in line)
