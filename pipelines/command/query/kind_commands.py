@@ -1,4 +1,4 @@
-"""Commands about one place, made of kinds of questions that have none of their own."""
+"""Commands about one place, each made of a kind of question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
-from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.kinds.kind import Kind, Tells
 from dtoss.kinds.kind import Parameter as Number
 from dtoss.option import Option
@@ -15,11 +14,6 @@ from pipelines.command.query.print_answers import columns_for, print_hits
 from pipelines.command.query.query_options import Filter, Form, Target
 from pipelines.command.terminal.lengths import Length, in_space, length_of
 from pipelines.command.terminal.option_objects import Without
-
-
-def commands_of_kinds() -> dict[str, Callable[..., None]]:
-    """Return a command for each kind of question that says what its command does."""
-    return {kind.name.replace("_", "-"): command_of(kind) for kind in ALL_KINDS.values() if kind.command is not None}
 
 
 def command_of(kind: Kind[Any]) -> Callable[..., None]:
