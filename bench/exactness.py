@@ -220,7 +220,7 @@ def ours(index: dtoss.Index, sites: Floats) -> Answer:
     """What an index says of its sites, put together from all partitions and the border table."""
     n = len(sites)
     number = {site.tobytes(): i for i, site in enumerate(sites)}
-    view = CellView(index.space, index._opened, index._bounds, index.border)
+    view = CellView(index.space, index.engine.opened, index._bounds, index.border)
     area = np.full(n, np.nan)
     edges = []
     for partition in index.parts.all():

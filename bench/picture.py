@@ -52,7 +52,7 @@ def cells_in_window(sites: int, seed: int = 0) -> Drawn:
     lonlat = lonlat[near]
     lonlat = np.unique(lonlat[np.random.default_rng(seed).choice(len(lonlat), sites, replace=False)], axis=0)
     index = dtoss.build(np.arange(len(lonlat)), lonlat, threads=2)
-    view = CellView(index.space, index._opened, index._bounds, index.border)
+    view = CellView(index.space, index.engine.opened, index._bounds, index.border)
     rings, areas = [], []
     for partition in index.parts.all():
         for cells in cells_of(view, partition):

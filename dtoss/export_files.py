@@ -137,9 +137,9 @@ def _objects(index: Index, drawing: Drawing) -> Iterator[Batch]:
 
 def _cells(index: Index, drawing: Drawing) -> Iterator[Batch]:
     if not drawing.planar:
-        yield from spherical_cells(index._view)
+        yield from spherical_cells(index.engine.view)
         return
-    for columns, shapes in planar_cells(index._view, drawing):
+    for columns, shapes in planar_cells(index.engine.view, drawing):
         yield columns, geometries_of(shapes)
 
 

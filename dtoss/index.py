@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.hits import Hits
-from dtoss.kinds.all_kinds import kind_of
-from dtoss.kinds.kind import About
-from dtoss.kinds.nearest_to import nearest_to
-from dtoss.kinds.shapes import ask_shapes
+from dtoss.kinds.kind import A, Kind
+from dtoss.kinds.shapes import IN_BOXES
+from dtoss.kinds.spatial_index import SpatialIndex
 from dtoss.names import position_names
 
 if TYPE_CHECKING:
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     from dtoss.geometry.space import Space
     from dtoss.partition import Partition
     from dtoss.partitioning.regions import Regions
-    from dtoss.queries.cell_of import CellView
-    from dtoss.queries.find_by_id import Lookup, Place
+    from dtoss.queries.find_by_id import Place
     from dtoss.queries.open_partitions import OpenPartitions
-    from dtoss.queries.open_snapshot import OpenSnapshot
     from dtoss.queries.raw_hits import RawHits
     from dtoss.save_index import BuildRecord, SnapshotRecord
     from dtoss.snapshots.store import Store
 
 
-class Index:
+class Index(SpatialIndex):
     """An immutable index of objects; thread-safe, and read by any number of processes at once.
 
     Made by :func:`dtoss.open` from a store or by :func:`dtoss.build` in process. One that was opened is pickled by the
@@ -78,17 +76,7 @@ class Index:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is not None and (opening := self._origin()):
             return opening
-        return _remake, (
-            self.space,
-            self.partitioning,
-            self.reach,
-            self.parts,
-            self._bounds,
-            self.string_ids,
-            self.border,
-            self.snapshot,
-            self._record,
-        )
+        return self._of(self.parts, self._bounds, self.border, self._record, self.snapshot), ()
 
     def __len__(self) -> int:
         return sum(facts.objects for facts in self.parts.facts)
@@ -139,42 +127,6 @@ class Index:
         crs: str | None = None,
         threads: int = 1,
     ) -> Hits:
-        """Return the k nearest objects of each position, ordered by (query, distance, id).
-
-        Parameters
-        ----------
-        positions
-            (2,) or (m, 2): lon, lat in degrees or x, y in CRS units. Or a frame, a GeoSeries, shapely or GeoArrow
-            points, in the CRS of the index (:func:`dtoss.frames.coordinates.places_of`); ``query`` is the row's
-            number.
-        k
-            At least 1; where fewer objects are known (or within ``max_distance``), all of them.
-        max_distance
-            Metres on the sphere, CRS units in the plane; objects at exactly this distance belong to the answer.
-        where
-            A condition on the objects, such as ``"occupied = 0 and kind in ('taxi')"``: the k nearest of those that
-            satisfy it. :func:`dtoss.conditions.parse.parse_condition` says what it may hold; ``id`` is a column too.
-        having
-            A condition on the hits: those of the k nearest that satisfy it.
-        columns
-            Attributes to return with the hits; ``lon`` and ``lat``, or ``x`` and ``y`` in a plane, are the objects' own
-            positions.
-        crs
-            Of the positions, to be sure that it is the index's own.
-        threads
-            A batch is split among so many; the answer is the same.
-
-        Raises
-        ------
-        ValueError
-            If k is not a whole number of at least 1, a position is not legal, ``max_distance`` is negative or NaN, a
-            column is unknown, a condition cannot be read or does not fit the columns, or the CRS is another one.
-
-        Notes
-        -----
-        Ties are resolved by id, strings by code point. Cost O(k) a query, once it is found where it starts. A condition
-        is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.conditions.matching_objects`).
-        """
         if where is None and having is None and crs is None and _plain(columns, threads):
             hits = self._one.nearest(positions, k, max_distance)
             if hits is not None:
@@ -196,31 +148,6 @@ class Index:
         threads: int = 1,
         order: str = "distance",
     ) -> Hits:
-        """Return all objects within a radius of each position, ordered by (query, distance, id), or by query alone.
-
-        Parameters
-        ----------
-        positions
-            As in :meth:`knn`.
-        radius
-            One, or one a position: metres on the sphere, CRS units in the plane. The disc is closed: an object at
-            exactly this distance belongs to the answer.
-        where, having, columns, crs, threads
-            As in :meth:`knn`; the two conditions mean the same here.
-        order
-            ``"distance"``, or ``"none"``: the hits of a query in any order, the same on every run, in half the time
-            where they are hundreds. Distances are given all the same.
-
-        Raises
-        ------
-        ValueError
-            If a radius is negative or NaN, a position is not legal, a column is unknown, a condition cannot be read,
-            the CRS is another one, or the order is neither.
-
-        Notes
-        -----
-        Cost O(hits) a query, once it is found where it starts.
-        """
         ordered = by_distance(order)
         if where is None and having is None and crs is None and _plain(columns, threads):
             hits = self._one.within(positions, radius, ordered)
@@ -243,26 +170,6 @@ class Index:
         crs: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
-        """Return an iterator over the hits of :meth:`range`, in the same order, ``batch_size`` at a time or fewer.
-
-        Parameters
-        ----------
-        positions, radius
-            As in :meth:`range`.
-        batch_size
-            Hits in a batch, at the most. A query with more goes on in the next batch.
-        where, having, columns, crs, threads
-            As in :meth:`range`.
-
-        Raises
-        ------
-        ValueError
-            At once: as :meth:`range`, or if ``batch_size`` is not a whole number of at least 1.
-
-        Notes
-        -----
-        Hits are counted first: up to half as long again as :meth:`range`. It holds one batch, or the hits of one query.
-        """
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
         queries = self.engine.vectors(positions, crs, threads)
@@ -291,7 +198,6 @@ class Index:
         crs: str | None = None,
         threads: int = 1,
     ) -> NDArray[np.int64]:
-        """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
         if where is None and crs is None and _plain((), threads):
             count = self._one.count(positions, radius)
             if count is not None:
@@ -299,88 +205,6 @@ class Index:
         threads = whole_number("threads", threads, 1)
         places = self.engine.places(positions, crs)
         return self.engine.count(places, distances("radius", radius, len(places)), where, threads)
-
-    def box(
-        self,
-        boxes: ArrayLike,
-        *,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        threads: int = 1,
-    ) -> Hits:
-        """Return all objects in boxes, ordered by (query, id); ``query`` is the row of the box, distances are 0.
-
-        Parameters
-        ----------
-        boxes
-            (4,) or (m, 4): west, south, east, north in degrees or xmin, ymin, xmax, ymax in CRS units, closed. A west
-            greater than the east crosses the antimeridian.
-        where, having, columns, threads
-            As in :meth:`knn`.
-
-        Raises
-        ------
-        ValueError
-            If a box is not legal, a column is unknown, or a condition cannot be read.
-
-        Notes
-        -----
-        Sides of a box on the sphere are meridians and parallels, and positions are compared as they were read. Cost
-        O(r) for r objects in the discs that cover the box.
-        """
-        found = self.engine.within(self.engine.boxes(boxes), where, whole_number("threads", threads, 1))
-        return self.engine.hits(found, columns, having)
-
-    def within(
-        self,
-        polygons: Any,
-        *,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        edges: str | None = None,
-        threads: int = 1,
-    ) -> Hits:
-        """Return all objects within polygons or on their edges, ordered by (query, id); distances are 0.
-
-        Parameters
-        ----------
-        polygons
-            One, or a list of them; each an array (v, 2) of corners, or a GeoJSON Polygon, MultiPolygon or Feature
-            (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list. A GeoDataFrame, a
-            GeoSeries, shapely's polygons or a table with WKB (:func:`dtoss.frames.polygon_frames.zones_of`): ``query``
-            is the row, in the order of the frame; a row without a geometry has no hits.
-        where, having, columns
-            As in :meth:`knn`.
-        edges
-            On the sphere: "planar" edges are straight in longitude and latitude, and none crosses the antimeridian;
-            "spherical" ones are great-circle arcs. None is what the polygons mean: GeoJSON, shapely, WKB and frames
-            are planar (RFC 7946) unless they say something else, arrays of corners are spherical.
-        threads
-            As in :meth:`knn`.
-
-        Raises
-        ------
-        ValueError
-            If a polygon is not legal, one of arcs does not fit in a hemisphere, a frame has another CRS, a column is
-            unknown, a condition cannot be read, or ``edges`` is neither.
-
-        Warns
-        -----
-        UserWarning
-            Where an edge spans more than 180 degrees of longitude, and ``edges`` does not say which way it goes.
-
-        Notes
-        -----
-        A place is inside where it is inside of an odd number of rings, or on an edge. Straight edges, corners, arcs on
-        meridians and on the equator are decided by the numbers that were written, other arcs by the nearest vectors of
-        their ends, each exactly. Parts of one MultiPolygon are together: an object is once in it. Cost as
-        :func:`dtoss.queries.polygon_queries.count_in_zones`.
-        """
-        threads = whole_number("threads", threads, 1)
-        found = self.engine.within_polygons(self.engine.polygons(polygons, edges), where, threads)
-        return self.engine.hits(found, columns, having)
 
     def within_batches(
         self,
@@ -393,27 +217,6 @@ class Index:
         edges: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
-        """Return an iterator over the hits of :meth:`within`, in the same order, ``batch_size`` at a time or fewer.
-
-        Parameters
-        ----------
-        polygons
-            As in :meth:`within`.
-        batch_size
-            Hits in a batch, at the most. A polygon with more goes on in the next batch.
-        where, having, columns, edges, threads
-            As in :meth:`within`.
-
-        Raises
-        ------
-        ValueError
-            At once: as :meth:`within`, or if ``batch_size`` is not a whole number of at least 1.
-
-        Notes
-        -----
-        Hits are counted first: up to a fifth as long again as :meth:`within`. It holds one batch, or the hits of one
-        polygon.
-        """
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
         asked = self.engine.polygons(polygons, edges)
@@ -427,93 +230,59 @@ class Index:
             columns,
         )
 
-    def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
-        """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
-        return self.engine.within(self.engine.boxes(boxes), where, whole_number("threads", threads, 1)).count
-
-    def count_within(
-        self, polygons: Any, *, where: str | None = None, edges: str | None = None, threads: int = 1
-    ) -> NDArray[np.int64]:
-        """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
-        threads = whole_number("threads", threads, 1)
-        return self.engine.count_polygons(self.engine.polygons(polygons, edges), where, threads)
-
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
-        """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
-
-        Raises
-        ------
-        ValueError
-            If the index is empty, a position is not legal, or the CRS is another one.
-        """
         if len(self) == 0:
             raise ValueError("the index is empty: no object owns a place")
         return self.knn(positions, 1, crs=crs, threads=threads).id
 
-    def reverse_nearest(self, positions: Places, *, crs: str | None = None) -> Hits:
-        """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
-
-        These are the objects that a new one at the position would become the nearest neighbour of. At most six for each
-        position, fewer where objects share a place: each of those is nearest to the other.
-
-        Raises
-        ------
-        ValueError
-            If a position is not legal, or the CRS is another one.
-        """
-        return nearest_to(self.engine, self.engine.places(positions, crs))
-
-    def ask(
+    def _ask(
         self,
-        kind: str,
-        positions: Any,
-        *,
+        kind: Kind[A],
+        positions: Places,
+        given: Mapping[str, Any],
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
         crs: str | None = None,
         threads: int = 1,
-        **parameters: Any,
-    ) -> Hits | NDArray[Any]:
-        """Return the answer to a question of any kind, by its name: hits, or a value for each position.
-
-        Parameters
-        ----------
-        kind
-            Such as ``"reverse_nearest"``: those of :data:`dtoss.kinds.all_kinds.ALL_KINDS`, which say what they take.
-        positions, where, having, columns, crs, threads
-            As in :meth:`knn`; boxes or polygons of a kind that is about those, as in :meth:`box` and :meth:`within`.
-        **parameters
-            What the kind takes beside, such as ``k``; what is left out is as a server has it.
-
-        Raises
-        ------
-        ValueError
-            If there is no such kind, it cannot be asked with a condition or with columns, or as :meth:`knn`.
-        TypeError
-            If the kind takes no such parameter.
-
-        Examples
-        --------
-        >>> import dtoss
-        >>> index = dtoss.build({"id": [7, 8], "lon": [0.0, 1.0], "lat": [0.0, 0.0]})
-        >>> index.ask("count", [[0.1, 0.0], [5.0, 5.0]], radius=20_000.0).tolist()
-        [1, 0]
-        """
+    ) -> A:
         from dtoss.kinds.alone import Alone
 
-        named = kind_of(kind)
-        if named.about != About.PLACES:
-            return ask_shapes(self, named, positions, parameters, where, having, columns, crs, threads)
-        given = named.with_defaults(parameters, where, having, columns)
+        values = kind.with_defaults(given, where, having, columns)
         threads = whole_number("threads", threads, 1)
         places = self.engine.places(positions, crs)
-        return Alone(self.engine, threads).answer(named.question(places, given, where, having, columns))
+        return Alone(self.engine, threads).answer(kind.question(places, values, where, having, columns))
+
+    def _find_in(
+        self,
+        kind: Kind[Any],
+        shapes: Any,
+        edges: str | None,
+        where: str | None,
+        having: str | None,
+        columns: Sequence[str],
+        threads: int,
+    ) -> Hits:
+        engine = self.engine
+        if kind is IN_BOXES:
+            found = engine.within(engine.boxes(shapes), where, whole_number("threads", threads, 1))
+        else:
+            threads = whole_number("threads", threads, 1)
+            found = engine.within_polygons(engine.polygons(shapes, edges), where, threads)
+        return engine.hits(found, columns, having)
+
+    def _count_in(
+        self, kind: Kind[Any], shapes: Any, edges: str | None, where: str | None, threads: int
+    ) -> NDArray[np.int64]:
+        engine = self.engine
+        if kind is IN_BOXES:
+            return engine.within(engine.boxes(shapes), where, whole_number("threads", threads, 1)).count
+        threads = whole_number("threads", threads, 1)
+        return engine.count_polygons(engine.polygons(shapes, edges), where, threads)
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
     def __getitem__(self, object_id: Any) -> dict[str, Any]:
-        """Return an object as a dictionary: id, its position under lon and lat or x and y, and its attributes."""
         place = self.place_of(object_id)
         partition = place.partition
         x, y = partition.positions[place.item].tolist()
@@ -532,43 +301,17 @@ class Index:
             yield from ids[begin : begin + 100_000].tolist()
 
     def __contains__(self, object_id: Any) -> bool:
-        return self._lookup.find(object_id) is not None
+        return self.engine.whereabouts.lookup.find(object_id) is not None
 
     def cell(self, object_id: Any) -> NDArray[np.float64]:
-        """Return the Voronoi cell of an object's place among all objects, float64 (v, 2), counter-clockwise.
-
-        Edges are great-circle arcs on the sphere, segments in the plane, where the cell is clipped to the bounds.
-        Where there is one site only, it owns the whole sphere and the cell has no vertices.
-
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        """
         return self.space.positions(self._outline(object_id)[0])
 
     def neighbours(self, object_id: Any) -> NDArray[Any]:
-        """Return the lowest id on each place whose cell shares an edge with the object's, counter-clockwise.
-
-        Edges no longer than 1e-9 of the radius of the Earth (6 mm), or of the diagonal of the bounds, do not count.
-
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        """
         from dtoss.queries.cell_of import cell_at
 
-        return cell_at(self._view, self.place_of(object_id)).neighbours
+        return cell_at(self.engine.view, self.place_of(object_id)).neighbours
 
     def area(self, object_id: Any) -> float:
-        """Return the area of an object's cell: square metres on the sphere, square CRS units in the plane.
-
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        """
         return self._outline(object_id)[1]
 
     def cells(self, ids: Iterable[Any] | None = None, *, clip: Any = None) -> geopandas.GeoDataFrame:
@@ -599,7 +342,7 @@ class Index:
         """
         from dtoss.export.frames import cells_frame
 
-        return cells_frame(self._view, self.string_ids, ids, clip, self.place_of)
+        return cells_frame(self.engine.view, self.string_ids, ids, clip, self.place_of)
 
     def regions(self, *, clip: Any = None) -> geopandas.GeoDataFrame:
         """Return what the partitions own as a GeoDataFrame: partition, objects, sites, area, neighbours, geometry.
@@ -749,6 +492,28 @@ class Index:
         merged: Index = merge_frame(self, frame, time, deleted, whole_number("threads", threads, 1))
         return merged
 
+    def _of(
+        self,
+        parts: OpenPartitions,
+        bounds: NDArray[np.float64] | None,
+        border: BorderTable | Callable[[], BorderTable] | None,
+        record: BuildRecord | SnapshotRecord | None,
+        snapshot: str | None = None,
+    ) -> partial[Index]:
+        """Return what makes an index of the same regions."""
+        return partial(
+            Index,
+            self.space,
+            self.partitioning,
+            self.reach,
+            parts,
+            bounds=bounds,
+            snapshot=snapshot,
+            string_ids=self.string_ids,
+            border=border,
+            record=record,
+        )
+
     def _with(
         self,
         partitions: Sequence[Partition],
@@ -759,16 +524,7 @@ class Index:
         from dtoss.queries.open_partitions import OpenPartitions, facts_of
 
         parts = OpenPartitions(partitions, [facts_of(partition) for partition in partitions])
-        return Index(
-            self.space,
-            self.partitioning,
-            self.reach,
-            parts,
-            bounds=bounds,
-            string_ids=self.string_ids,
-            border=border,
-            record=record,
-        )
+        return self._of(parts, bounds, border, record)()
 
     # -- keeping it ---------------------------------------------------------------------------------------------------
 
@@ -845,22 +601,10 @@ class Index:
         """The exact cells of sites near borders, read from the store when first asked for."""
         return self.engine.border
 
-    @property
-    def _opened(self) -> OpenSnapshot:
-        return self.engine.opened
-
-    @property
-    def _view(self) -> CellView:
-        return self.engine.view
-
-    @property
-    def _lookup(self) -> Lookup:
-        return self.engine.whereabouts.lookup
-
     def _outline(self, object_id: Any) -> tuple[NDArray[np.float64], float]:
         from dtoss.queries.cell_of import outline_at
 
-        return outline_at(self._view, self.place_of(object_id))
+        return outline_at(self.engine.view, self.place_of(object_id))
 
     def place_of(self, object_id: Any) -> Place:
         """Return in which partition an object is, and where in it.
@@ -870,7 +614,7 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        place = self._lookup.find(object_id)
+        place = self.engine.whereabouts.lookup.find(object_id)
         if place is None:
             raise KeyError(f"no object has the id {object_id!r}")
         return place
@@ -912,27 +656,3 @@ class Index:
 def _plain(columns: Any, threads: Any) -> bool:
     """Return whether no columns are asked for, and any number of threads: one query by itself needs one."""
     return type(columns) is tuple and not columns and type(threads) is int and threads > 0
-
-
-def _remake(
-    space: Space,
-    regions: Regions,
-    reach: NDArray[np.float64],
-    parts: OpenPartitions,
-    bounds: NDArray[np.float64] | None,
-    string_ids: bool,
-    border: BorderTable | None,
-    snapshot: str | None,
-    record: BuildRecord | SnapshotRecord | None,
-) -> Index:
-    return Index(
-        space,
-        regions,
-        reach,
-        parts,
-        bounds=bounds,
-        snapshot=snapshot,
-        string_ids=string_ids,
-        border=border,
-        record=record,
-    )

@@ -87,7 +87,7 @@ def verdicts_of(
     times whether deletions of then are not remembered, so that rows of then are late where their object does not stand;
     None where all are. Cost O(u log n).
     """
-    places = index._lookup.find_all(rows.column("id").combine_chunks())
+    places = index.engine.whereabouts.lookup.find_all(rows.column("id").combine_chunks())
     order = np.ones(len(rows), np.int8)
     deleted = values_of(rows.column("deleted"))
     stood = np.flatnonzero(places[:, 0] >= 0)

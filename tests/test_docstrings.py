@@ -39,10 +39,38 @@ def is_overload(node: Definition) -> bool:
     return any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list)
 
 
+@cache
+def said_by_bases() -> dict[str, dict[str, Definition]]:
+    """The methods of the classes of the project from which others have some, with their docstrings, by both names."""
+    named = {
+        node.name: node
+        for tree in trees(ROOT / "dtoss").values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    bases = {base.id for node in named.values() for base in node.bases if isinstance(base, ast.Name)}
+    return {
+        name: {one.name: one for one in named[name].body if isinstance(one, Definition) and ast.get_docstring(one)}
+        for name in bases & named.keys()
+    }
+
+
+def from_bases(node: ast.Module | ast.ClassDef) -> dict[str, Definition]:
+    """What a class has from others of the project: a method that one of them documents says no more of itself."""
+    found = {}
+    for base in getattr(node, "bases", ()):
+        if isinstance(base, ast.Name):
+            found |= said_by_bases().get(base.id, {})
+    return found
+
+
 def public(tree: ast.Module | ast.ClassDef, place: str) -> Iterator[tuple[str, Definition]]:
     """Yield the public functions, classes and methods of a module with their names."""
+    said = from_bases(tree)
     for node in tree.body:
-        if isinstance(node, Definition) and not node.name.startswith("_") and not is_overload(node):
+        if isinstance(node, Definition) and node.name in said and not ast.get_docstring(node):
+            assert parameters(node) == parameters(said[node.name]), f"{place}.{node.name} takes other parameters"
+        elif isinstance(node, Definition) and not node.name.startswith("_") and not is_overload(node):
             yield f"{place}.{node.name}", node
             if isinstance(node, ast.ClassDef):
                 yield from public(node, f"{place}.{node.name}")
@@ -156,6 +184,7 @@ def called_by_users() -> set[str]:
     """What users and writers of plugins call, by module and name; the methods of its classes are theirs too."""
     offered = [getattr(package, name) for package in (dtoss, ceps) for name in package.__all__]
     offered += [getattr(dtoss.history, name) for name in dir(dtoss.history) if name in ("History", "append", "open")]
+    offered += [base for one in offered if isinstance(one, type) for base in one.__mro__ if "dtoss" in base.__module__]
     named = {f"{one.__module__}.{one.__qualname__}" for one in offered if hasattr(one, "__qualname__")}
     return named | {f"pipelines.{job}" for job in JOBS} | OTHERS
 
@@ -262,6 +291,7 @@ def names_in(body: list[ast.stmt], within: str = "") -> Iterator[str]:
             yield within + node.name
             if isinstance(node, ast.ClassDef):
                 yield from names_in(node.body, f"{within}{node.name}.")
+                yield from (f"{within}{node.name}.{name}" for name in from_bases(node))
         elif isinstance(node, ast.Assign):
             named = [one for target in node.targets for one in getattr(target, "elts", [target])]
             yield from (within + one.id for one in named if isinstance(one, ast.Name))

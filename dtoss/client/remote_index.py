@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.arguments import by_distance, column_names, distances, whole_number
+from dtoss.arguments import column_names, distances, whole_number
 from dtoss.client.address import address_of
 from dtoss.client.batch_queries_out import Bulk, Sent, sent_boxes, sent_polygons
 from dtoss.client.chunked_queries import PLACES_AT_A_TIME
@@ -30,11 +30,10 @@ from dtoss.frames.frame_types import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.html_table import facts_html
-from dtoss.kinds.all_kinds import kind_of
-from dtoss.kinds.kind import A, About, Kind, Tells
-from dtoss.kinds.nearest_to import REVERSE_NEAREST
-from dtoss.kinds.searches import COUNT, KNN, LOCATE, RANGE
-from dtoss.kinds.shapes import ask_shapes
+from dtoss.kinds.kind import A, Kind, Tells
+from dtoss.kinds.searches import LOCATE
+from dtoss.kinds.shapes import IN_POLYGONS
+from dtoss.kinds.spatial_index import SpatialIndex
 from dtoss.names import position_names
 
 HOT = 64
@@ -45,7 +44,7 @@ HITS_AT_A_TIME = 800_000
 """Hits of one request, about, where it is known how many there will be."""
 
 
-class RemoteIndex:
+class RemoteIndex(SpatialIndex):
     """An index that a server has open, asked as :class:`dtoss.Index` is, with the same answers bit for bit.
 
     Made by :func:`dtoss.connect`; thread-safe: each thread has a connection of its own, also after a fork. Batches
@@ -53,7 +52,10 @@ class RemoteIndex:
     is the server's business: ``threads`` is checked, and changes nothing.
 
     A method takes and raises what the one of an index of its name does; ValueError also where more is asked for than
-    the server allows (``--limits``), and DtossError where the server cannot be asked.
+    the server allows (``--limits``), and DtossError where the server cannot be asked. A position with more hits than
+    the server gives is not answered, each polygon is a request, and ``order="none"`` is answered in the order of
+    ``"distance"``. All batches are of the snapshot that answered first, and where that is open no more, the next one
+    is a StoreError. A token that may see some objects only is told of no neighbours: a DtossError.
 
     Parameters
     ----------
@@ -161,42 +163,6 @@ class RemoteIndex:
 
     # -- who is near? -------------------------------------------------------------------------------------------------
 
-    def knn(
-        self,
-        positions: Places,
-        k: int = 1,
-        *,
-        max_distance: float | None = None,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        crs: str | None = None,
-        threads: int = 1,
-    ) -> Hits:
-        """Return the k nearest objects of each position, ordered by (query, distance, id): :meth:`dtoss.Index.knn`."""
-        given = {"k": k, "max_distance": max_distance}
-        return self._ask(KNN, positions, given, where, having, columns, crs, threads)
-
-    def range(
-        self,
-        positions: Places,
-        radius: ArrayLike,
-        *,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        crs: str | None = None,
-        threads: int = 1,
-        order: str = "distance",
-    ) -> Hits:
-        """Return all objects within a radius of each position, as :meth:`dtoss.Index.range` does.
-
-        A position with more hits than the server gives is not answered. ``order="none"`` is answered in the order of
-        ``"distance"``.
-        """
-        by_distance(order)
-        return self._ask(RANGE, positions, {"radius": radius}, where, having, columns, crs, threads)
-
     def range_batches(
         self,
         positions: Places,
@@ -209,11 +175,6 @@ class RemoteIndex:
         crs: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
-        """Return an iterator over the hits of :meth:`range`, as :meth:`dtoss.Index.range_batches` does.
-
-        All batches are of the snapshot that answered first, and where that is open no more, the next one is a
-        StoreError. It holds one batch, or the hits of one query.
-        """
         batch_size = whole_number("batch_size", batch_size, 1)
         whole_number("threads", threads, 1)
         places = self._server.places(positions, crs)
@@ -224,51 +185,6 @@ class RemoteIndex:
             # a condition that is wrong says so
             self._many.hits("/range", self._many.places(places[:0], radii[:0]), asked, snapshot)
         return self._many.batches(places, radii, asked, counts, batch_size, snapshot)
-
-    def count(
-        self,
-        positions: Places,
-        radius: ArrayLike,
-        *,
-        where: str | None = None,
-        crs: str | None = None,
-        threads: int = 1,
-    ) -> NDArray[np.int64]:
-        """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
-        return self._ask(COUNT, positions, {"radius": radius}, where, crs=crs, threads=threads)
-
-    def box(
-        self,
-        boxes: ArrayLike,
-        *,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        threads: int = 1,
-    ) -> Hits:
-        """Return all objects in boxes, ordered by (query, id), as :meth:`dtoss.Index.box` does."""
-        sent = self._boxes(boxes, threads)
-        return self._many.hits("/box", sent, self._asked(where, having, columns))
-
-    def within(
-        self,
-        polygons: Any,
-        *,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        edges: str | None = None,
-        threads: int = 1,
-    ) -> Hits:
-        """Return all objects within polygons or on their edges, ordered by (query, id): :meth:`dtoss.Index.within`.
-
-        Each polygon is a request.
-        """
-        shapes = self._polygons(polygons, edges, threads)
-        asked = self._asked(where, having, columns)
-        if not shapes:  # the columns have their types all the same
-            return self._many.hits("/knn", self._many.places(NOWHERE), asked)
-        return self._many.hits("/within", sent_polygons(shapes), asked)
 
     def within_batches(
         self,
@@ -281,11 +197,6 @@ class RemoteIndex:
         edges: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
-        """Return an iterator over the hits of :meth:`within`, as :meth:`dtoss.Index.within_batches` does.
-
-        All batches are of the snapshot that answered first, as those of :meth:`range_batches`. It holds the hits of one
-        polygon.
-        """
         batch_size = whole_number("batch_size", batch_size, 1)
         shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
@@ -301,63 +212,27 @@ class RemoteIndex:
 
         return batches()
 
-    def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
-        """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
-        return self._many.column("/box", "count", self._boxes(boxes, threads), {"where": where, "count": 1})[0]
-
-    def count_within(
-        self, polygons: Any, *, where: str | None = None, edges: str | None = None, threads: int = 1
-    ) -> NDArray[np.int64]:
-        """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
-        shapes = self._polygons(polygons, edges, threads)
-        if not shapes:
-            return self._many.counts(NOWHERE, np.zeros(0), where)[0]
-        return self._many.column("/within", "count", sent_polygons(shapes), {"where": where, "count": 1})[0]
-
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
-        """Return the id of the object whose cell holds each position, (m,): :meth:`dtoss.Index.locate`."""
         self._server.check(_not_empty)
         return self._ask(LOCATE, positions, {}, crs=crs, threads=threads)
-
-    def reverse_nearest(self, positions: Places, *, crs: str | None = None) -> Hits:
-        """Return the objects nearer to each position than to any other object: :meth:`dtoss.Index.reverse_nearest`."""
-        return self._ask(REVERSE_NEAREST, positions, {}, crs=crs)
-
-    def ask(
-        self,
-        kind: str,
-        positions: Any,
-        *,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Sequence[str] = (),
-        crs: str | None = None,
-        threads: int = 1,
-        **parameters: Any,
-    ) -> Hits | NDArray[Any]:
-        """Return the answer to a question of any kind, by its name, as :meth:`dtoss.Index.ask` does."""
-        named = kind_of(kind)
-        if named.about != About.PLACES:
-            return ask_shapes(self, named, positions, parameters, where, having, columns, crs, threads)
-        return self._ask(named, positions, parameters, where, having, columns, crs, threads)
 
     def _ask(
         self,
         kind: Kind[A],
         positions: Places,
-        given: dict[str, Any],
+        given: Mapping[str, Any],
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
         crs: str | None = None,
         threads: int = 1,
     ) -> A:
-        given = kind.with_defaults(given, where, having, columns)
+        values = kind.with_defaults(given, where, having, columns)
         whole_number("threads", threads, 1)
         places = self._server.places(positions, crs)
-        radius, asked = parameters_of(kind, given, len(places))
+        radius, asked = parameters_of(kind, values, len(places))
         asked |= self._asked(where, having, columns)
-        route, few = f"/{kind.name}", given.get("k", HOT + 1) <= HOT
+        route, few = f"/{kind.name}", values.get("k", HOT + 1) <= HOT
         found: Any  # of the kind's type, as its `tells` says
         if kind.tells != Tells.HITS:
             found = self._many.column(route, kind.tells, self._many.places(places, radius), asked)[0]
@@ -368,14 +243,37 @@ class RemoteIndex:
             asked = self._server.at(places[0]) | asked | {"ids": "string" if self.string_ids else None}
             found = hits_of_document(self._server.ask("GET", route, asked, accept=JSON), self.string_ids, self.space)
         else:
-            most = max(HITS_AT_A_TIME // given["k"], 1) if "k" in given else PLACES_AT_A_TIME
+            most = max(HITS_AT_A_TIME // values["k"], 1) if "k" in values else PLACES_AT_A_TIME
             found = self._many.hits(route, self._many.places(places, radius, most), asked)
         return found
+
+    def _find_in(
+        self,
+        kind: Kind[Any],
+        shapes: Any,
+        edges: str | None,
+        where: str | None,
+        having: str | None,
+        columns: Sequence[str],
+        threads: int,
+    ) -> Hits:
+        sent = self._shapes(kind, shapes, edges, threads)
+        asked = self._asked(where, having, columns)
+        if sent.count == 0 and kind is IN_POLYGONS:  # the columns have their types all the same
+            return self._many.hits("/knn", self._many.places(NOWHERE), asked)
+        return self._many.hits(f"/{kind.name}", sent, asked)
+
+    def _count_in(
+        self, kind: Kind[Any], shapes: Any, edges: str | None, where: str | None, threads: int
+    ) -> NDArray[np.int64]:
+        sent = self._shapes(kind, shapes, edges, threads)
+        if sent.count == 0 and kind is IN_POLYGONS:
+            return self._many.counts(NOWHERE, np.zeros(0), where)[0]
+        return self._many.column(f"/{kind.name}", "count", sent, {"where": where, "count": 1})[0]
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
     def __getitem__(self, object_id: Any) -> dict[str, Any]:
-        """Return an object as a dictionary: id, its position under lon and lat or x and y, and its attributes."""
         (found,) = table_of(self._object(object_id, {"neighbours": 0})).to_pylist()
         return {**found, "id": object_id}
 
@@ -389,23 +287,17 @@ class RemoteIndex:
         return True
 
     def cell(self, object_id: Any) -> NDArray[np.float64]:
-        """Return the Voronoi cell of an object's place, float64 (v, 2), counter-clockwise: :meth:`dtoss.Index.cell`."""
         rings = self._cell(object_id)["cell"]["coordinates"]
         corners = rings[0][:-1] if rings else []
         return np.array(corners, np.float64).reshape(len(corners), 2)
 
     def neighbours(self, object_id: Any) -> NDArray[Any]:
-        """Return the lowest id on each place whose cell shares an edge: :meth:`dtoss.Index.neighbours`.
-
-        A token that may see some objects only is told of none: a DtossError.
-        """
         found = self._object(object_id, {}, JSON).document().get("neighbours")
         if found is None:
             raise DtossError("the token may see some objects only, and neighbours are among all: ask for the nearest")
         return np.array(found, object if self.string_ids else np.int64)
 
     def area(self, object_id: Any) -> float:
-        """Return the area of an object's cell: :meth:`dtoss.Index.area`."""
         return float(self._cell(object_id)["area"])
 
     # -- what is told? ------------------------------------------------------------------------------------------------
@@ -528,12 +420,15 @@ class RemoteIndex:
     def _cell(self, object_id: Any) -> dict[str, Any]:
         return self._object(object_id, {"neighbours": 0, "cell": 1}, JSON).document()
 
-    def _boxes(self, boxes: ArrayLike, threads: int) -> Sent:
+    def _shapes(self, kind: Kind[Any], shapes: Any, edges: str | None, threads: int) -> Sent:
+        """Return boxes or polygons as they are sent."""
+        if kind is IN_POLYGONS:
+            return sent_polygons(self._polygons(shapes, edges, threads))
         from dtoss.queries.covered import as_boxes
 
-        array = self._server.check(lambda facts: as_boxes(boxes, facts.space))
+        boxes = self._server.check(lambda facts: as_boxes(shapes, facts.space))
         whole_number("threads", threads, 1)
-        return sent_boxes(array)
+        return sent_boxes(boxes)
 
     def _polygons(self, polygons: Any, edges: str | None, threads: int) -> list[bytes]:
         """Return each polygon as GeoJSON, which a server reads."""

@@ -53,6 +53,7 @@ class Parameter:
     default: int | None = None  # Over HTTP, of a whole number
     limit: str | None = None  # Of a server, that bounds it
     each: bool = False  # Whether each place of a batch may have its own
+    in_body: bool = False  # Whether it is a word that stands in the shapes themselves over HTTP, and no number
 
     def value(self, given: Any, count: int) -> Any:
         """Return what was given as an int, float64 (count,), or None where it may be left out."""

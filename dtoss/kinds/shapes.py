@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from dtoss.kinds.kind import About, Kind, Part, Question, Shapes, Shares
+from dtoss.kinds.kind import About, Kind, Parameter, Part, Question, Shapes, Shares
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,7 @@ IN_POLYGONS: Kind[Hits] = Kind(
     "all objects within a polygon or on its edges, ordered by id",
     "all objects within polygons or on their edges, ordered by (query, id)",
     {"POST": "within"},
+    (Parameter("edges", "What edges are on the sphere: planar or spherical", in_body=True),),
     part=SHAPES_PART,
     about=About.POLYGONS,
 )
@@ -47,34 +48,3 @@ def question_of_shapes(
 
     kind, given = IN_POLYGONS if shapes.form == IN_POLYGONS.name else IN_BOXES, {"most": most, "count": count}
     return Question(kind, np.zeros((0, 2)), given, where, having, columns, shapes=shapes)
-
-
-class Shaped(Protocol):
-    """What finds objects in shapes of all sorts: an index, in this process or a server's."""
-
-    def box(self, boxes: Any, *, where: str | None, having: str | None, columns: Sequence[str], threads: int) -> Hits:
-        """Return all objects in boxes."""
-
-    def within(
-        self, polygons: Any, *, where: str | None, having: str | None, columns: Sequence[str], threads: int
-    ) -> Hits:
-        """Return all objects within polygons or on their edges."""
-
-
-def ask_shapes(
-    index: Shaped,
-    kind: Kind[Any],
-    shapes: Any,
-    given: Mapping[str, Any],
-    where: str | None,
-    having: str | None,
-    columns: Sequence[str],
-    crs: str | None,
-    threads: int,
-) -> Hits:
-    """Return the answer to a question about shapes."""
-    kind.with_defaults(given, where, having, columns)
-    if crs is not None:
-        raise ValueError(f"{kind.name} takes no crs: leave it out")
-    find = index.box if kind is IN_BOXES else index.within
-    return find(shapes, where=where, having=having, columns=columns, threads=threads)

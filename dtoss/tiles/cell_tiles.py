@@ -81,7 +81,7 @@ class CellSource:
 
     def __init__(self, index: Index, frame: Frame, limits: CellLimits = CELL_LIMITS) -> None:
         self.index, self.frame, self._limits = index, frame, limits
-        self._view = index._view
+        self._view = index.engine.view
         self._edges: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = {}
         self._lock = Lock()
 

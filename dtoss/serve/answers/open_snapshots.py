@@ -72,7 +72,7 @@ class ServedSnapshot:
     @property
     def cells(self) -> CellView:
         """What cells of objects are drawn by: at borders those of other partitions count, too."""
-        return self.whole._view
+        return self.whole.engine.view
 
     def narrow_tiles(self, seen: Filter) -> Tiles:
         """Return what a map shows of the objects that satisfy a condition alone; the latest ones are kept."""

@@ -200,7 +200,7 @@ def _cells(index: Index, frame: Frame, places: list[Place]) -> list[Any]:
     """Return the cells of objects, the coordinates of a Polygon each: a ring, or the map and a hole in it."""
     curves = []
     for place in places:
-        vertices, _ = outline_at(index._view, place)
+        vertices, _ = outline_at(index.engine.view, place)
         curves.append(np.concatenate([vertices, vertices[:1]]))
     return [shape[0] for shape in outlines(frame, curves, [len(curve) == 0 for curve in curves])]
 

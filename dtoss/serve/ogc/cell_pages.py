@@ -101,7 +101,7 @@ def polygons_of(index: Index, items: Items) -> NDArray[Any]:
 
 def cells_of(index: Index, items: Items) -> tuple[dict[str, list[Any]], NDArray[Any]]:
     """Return what is told of the cells of objects, and their polygons in degrees."""
-    view = index._view
+    view = index.engine.view
     told: dict[str, list[Any]] = {name: [None] * len(items) for name in ("objects", "area", "neighbours", "partition")}
     shapes = np.full(len(items), None, object)
     for number in np.unique(items.part).tolist():

@@ -46,7 +46,7 @@ SAID_OF_OBJECTS = {"where": (Where, None), "having": (Having, None), "columns": 
 def numbers_of(kind: Kind[Any], limits: Limits, *, many: bool = False) -> dict[str, tuple[Any, Any]]:
     """Return the types and bounds of what a kind of question takes, by name; ``many``: of several places."""
     found: dict[str, tuple[Any, Any]] = {}
-    for one in kind.parameters:
+    for one in (one for one in kind.parameters if not one.in_body):
         if one.whole:
             most = None if one.limit is None else getattr(limits, one.limit)
             said = f"{one.says}."

@@ -112,7 +112,7 @@ def of_sites(positions: NDArray[np.float64], space: Space, ground: Ground) -> Dr
     )
     shapes: list[Shape] = [[] for _ in range(len(positions))]
     partition = index.parts[0]
-    for cells in cells_of(index._view, partition):
+    for cells in cells_of(index.engine.view, partition):
         vectors, begin, rings = closed_rings(cells.made)
         made = rings_on_map(ground.frame, vectors, begin, rings, np.diff(cells.made.first) == 0)
         ids = np.asarray(partition.ids)[partition.first_object[cells.site]]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import getdoc, signature
+
 import numpy as np
 import pytest
 
 import dtoss
 from dtoss.kinds.all_kinds import ALL_KINDS, OF_PLACES, SHAPED
+from dtoss.kinds.spatial_index import SpatialIndex
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.served import NAME, Asker, running, target, town
 
@@ -47,10 +50,24 @@ def test_a_kind_is_asked_about_shapes(world, kind):
             for some in (of[0], of, of[:0]):
                 for more in ({}, {"where": "speed > 9", "columns": ["speed"]}, {"having": "speed < 30", "threads": 2}):
                     assert one.ask(kind.name, some, **more) == getattr(index, kind.name)(some, **more)
-            with pytest.raises(TypeError, match=f"{kind.name} takes no 'k': {kind.about} alone"):
+            takes = ", ".join(given.name for given in kind.parameters) or f"{kind.about} alone"
+            with pytest.raises(TypeError, match=f"{kind.name} takes no 'k': {takes}"):
                 one.ask(kind.name, of, k=3)
+            if kind.parameters:
+                assert one.ask(kind.name, of, edges="spherical") == one.within(of, edges="spherical")
             with pytest.raises(ValueError, match=f"{kind.name} takes no crs: leave it out"):
                 one.ask(kind.name, of, crs="none")
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS.values(), ids=list(ALL_KINDS))
+def test_a_kind_is_a_method_of_every_index(kind):
+    """Of the one in this process and of a server's, with what the kind takes, which is documented once."""
+    for index in (SpatialIndex, dtoss.Index, dtoss.RemoteIndex):
+        method = getattr(index, kind.name)
+        taken = [*signature(method).parameters][2:]
+        takes = [one.name for one in kind.parameters] + list(kind.takes)
+        assert sorted(name for name in taken if name not in ("crs", "threads", "order")) == sorted(takes)
+        assert getdoc(method) == getdoc(getattr(SpatialIndex, kind.name))
 
 
 def test_what_a_kind_does_not_take_is_refused(world):

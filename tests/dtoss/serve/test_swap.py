@@ -140,7 +140,7 @@ def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
     load_kernels()
     assert not [name for name, one in DECLARED.items() if name.startswith("dtoss.") and one._can_compile]
     index = first_snapshot(Settings(store)).index
-    makers = (index, index.engine, index.engine.whereabouts, index._lookup, index.partitioning)
+    makers = (index, index.engine, index.engine.whereabouts, index.engine.whereabouts.lookup, index.partitioning)
     made = {name for maker in makers for name in vars(maker)}
     assert {"border", "borders", "lookup", "_table", "view"} <= made
 
