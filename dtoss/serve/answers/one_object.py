@@ -5,17 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
 
 from dtoss.arrow_stream import stream_of
 from dtoss.index import Index
+from dtoss.names import position_names
 from dtoss.partition import Partition
 from dtoss.queries.cell_of import cell_at, outline_at
 from dtoss.queries.find_by_id import Place
 from dtoss.serve.answers.json_out import json_value
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
+
+
+class ObjectQuestion(msgspec.Struct, frozen=True):
+    """Asks for an object by the text of its id.
+
+    That is no kind of question: it is about no place, and nothing is merged, as one server has all of the answer.
+    """
+
+    text: str
+    arrow: bool = False
+    neighbours: bool = True
+    cell: bool = False
+    text_ids: bool = False
+    where: str | None = None  # One that does not satisfy it is none; None for any
+    columns: tuple[str, ...] | None = None  # The attributes that are told; None for all
 
 
 def id_of(index: Index, text: str) -> int | str:
@@ -40,55 +57,31 @@ def seen_at(served: ServedSnapshot, text: str, where: str | None) -> Place:
     return place
 
 
-def object_body(
-    served: ServedSnapshot,
-    text: str,
-    *,
-    neighbours: bool = True,
-    cell: bool = False,
-    text_ids: bool = False,
-    where: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> tuple[bytes, tuple[float, float]]:
-    """Return the JSON of an object, and its position.
-
-    ``neighbours``, ``cell``: whether they are told; not beside a condition, as they tell of objects that are not seen;
-    ``where``, ``columns``: A condition on the objects that are seen, and their attributes that are; None for all.
-    """
+def object_answer(served: ServedSnapshot, asked: ObjectQuestion) -> tuple[bytes, tuple[float, float]]:
+    """Return an object as JSON, or as an Arrow stream of one row; and its position."""
     index = served.index
-    object_id = id_of(index, text)
-    place = seen_at(served, text, where)
+    object_id, place = id_of(index, asked.text), seen_at(served, asked.text, asked.where)
     partition, item, _ = place
     x, y = partition.positions[item].tolist()
-    names = ("lon", "lat") if index.space.geographic else ("x", "y")
-    told: dict[str, Any] = {"snapshot": served.name, "id": str(object_id) if text_ids else object_id}
-    told |= {names[0]: x, names[1]: y}
-    told["attributes"] = {name: json_value(column, item) for name, column in seen_of(partition, columns)}
-    if neighbours and where is None:
+    at = dict(zip(position_names(index.space.geographic), (x, y), strict=True))
+    seen = seen_of(partition, asked.columns)
+    if asked.arrow:
+        columns = {"id": pa.array([object_id], pa.large_string() if index.string_ids else pa.int64())}
+        columns |= {name: pa.array([value]) for name, value in at.items()}
+        columns |= {name: column.slice(item, 1) for name, column in seen}
+        return stream_of(pa.table(columns).replace_schema_metadata({"snapshot": served.name})), (x, y)
+    told: dict[str, Any] = {"snapshot": served.name, "id": str(object_id) if asked.text_ids else object_id, **at}
+    told["attributes"] = {name: json_value(column, item) for name, column in seen}
+    # both tell of objects that are not seen
+    if asked.neighbours and asked.where is None:
         ids = cell_at(served.cells, place).neighbours.tolist()
-        told["neighbours"] = list(map(str, ids)) if text_ids else ids
-    if cell and where is None:
+        told["neighbours"] = list(map(str, ids)) if asked.text_ids else ids
+    if asked.cell and asked.where is None:
         outline, area = outline_at(served.cells, place)
         corners = index.space.positions(outline).tolist()
         told["cell"] = {"type": "Polygon", "coordinates": [[*corners, *corners[:1]]] if corners else []}
         told["area"] = area
     return orjson.dumps(told), (x, y)
-
-
-def object_table(
-    served: ServedSnapshot, text: str, where: str | None = None, columns: Sequence[str] | None = None
-) -> tuple[bytes, tuple[float, float]]:
-    """Return an Arrow stream of one row, an object with its position and attributes; and its position."""
-    index = served.index
-    object_id = id_of(index, text)
-    partition, item, _ = seen_at(served, text, where)
-    x, y = partition.positions[item].tolist()
-    names = ("lon", "lat") if index.space.geographic else ("x", "y")
-    told = {"id": pa.array([object_id], pa.large_string() if index.string_ids else pa.int64())}
-    told |= {names[0]: pa.array([x]), names[1]: pa.array([y])}
-    told |= {name: column.slice(item, 1) for name, column in seen_of(partition, columns)}
-    table = pa.table(told).replace_schema_metadata({"snapshot": served.name})
-    return stream_of(table), (x, y)
 
 
 def seen_of(partition: Partition, columns: Sequence[str] | None) -> Iterator[tuple[str, pa.Array]]:

@@ -25,6 +25,7 @@ from dtoss.kinds.hit_tables import merge_hits
 from dtoss.kinds.kind import Question, Search, Shapes
 from dtoss.kinds.shapes import IN_POLYGONS, SHAPES_PART, question_of_shapes
 from dtoss.queries.covered import Shape
+from dtoss.serve.answers.one_object import ObjectQuestion
 from dtoss.shards.merge_answers import AT_HOMES, PART_STEPS, SHARE_STEPS, ShareQuestion
 from dtoss.shards.share import AtHome
 
@@ -101,21 +102,6 @@ class Message(msgspec.Struct, array_like=True):
     partitions: Annotated[bytes, msgspec.Meta(max_length=NUMBERS_BYTES)] = b""  # int32, as bytes
     text: bytes = b""
     flags: Annotated[tuple[str | int | bool, ...], msgspec.Meta(max_length=MOST_FLAGS)] = ()  # What else there is
-
-
-class ObjectQuestion(msgspec.Struct, frozen=True):
-    """Asks for an object by the text of its id; answered by the bytes of an answer, its place, or nothing.
-
-    One that does not satisfy ``where`` is none, and attributes beside ``columns`` are not told; None for all.
-    """
-
-    text: str
-    arrow: bool
-    neighbours: bool
-    cell: bool
-    text_ids: bool
-    where: str | None = None
-    columns: tuple[str, ...] | None = None
 
 
 PeerQuestion: TypeAlias = ShareQuestion | ObjectQuestion

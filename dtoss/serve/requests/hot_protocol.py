@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from dtoss.serve.answers.json_out import etag
-from dtoss.serve.answers.one_object import object_body
+from dtoss.serve.answers.one_object import ObjectQuestion, object_answer
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.auth.admission import HEADER
 from dtoss.serve.auth.tokens import ADMITTED
@@ -252,7 +252,7 @@ class HotProtocol(GuardedProtocol):
             return
         text = unquote(request.target[len(OBJECT_PATHS) :].decode())
         try:
-            body, (x, y) = object_body(served, text)
+            body, (x, y) = object_answer(served, ObjectQuestion(text))
         except KeyError:
             self.loop.call_soon(request.elsewhere)
             return

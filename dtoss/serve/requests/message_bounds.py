@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.space import Space, as_positions
 from dtoss.kinds.kind import Question
+from dtoss.serve.answers.one_object import ObjectQuestion
 from dtoss.serve.bulk.request_bodies import of_corners
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, PeerQuestion
+from dtoss.serve.cluster.wire_messages import PeerQuestion
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
 from dtoss.shards.merge_answers import COUNTED_BY_SHARES

@@ -10,9 +10,8 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import ARROW_TYPE, headers_of
-from dtoss.serve.answers.one_object import object_body, object_table
+from dtoss.serve.answers.one_object import ObjectQuestion, object_answer
 from dtoss.serve.answers.responses import Asker, Ready, json_answer, tag_of, unless_modified, wants_arrow
-from dtoss.serve.cluster.wire_messages import ObjectQuestion
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import note
@@ -58,14 +57,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         async def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
             seen, columns = sight.condition(None), sight.token.columns
-            if cluster is not None:
-                asked = ObjectQuestion(text, arrow, neighbours, cell, ids == "string", seen, columns)
-                return await cluster.one(asked, stop)
-            if arrow:
-                return object_table(served, text, seen, columns)
-            return object_body(
-                served, text, neighbours=neighbours, cell=cell, text_ids=ids == "string", where=seen, columns=columns
-            )
+            asked = ObjectQuestion(text, arrow, neighbours, cell, ids == "string", seen, columns)
+            return object_answer(served, asked) if cluster is None else await cluster.one(asked, stop)
 
         try:
             body, place = await state.pool.run_steps(request, work)

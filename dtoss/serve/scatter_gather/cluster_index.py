@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dtoss.kinds.alone import Alone
 from dtoss.kinds.hit_tables import SATISFIED, hits_of_table, one_chunk
 from dtoss.kinds.kind import A, Question, Tells
+from dtoss.serve.answers.one_object import ObjectQuestion
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.hit_rows import Form, Rows
-from dtoss.serve.cluster.wire_messages import ObjectQuestion
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.request_options import GIVEN, ClusterOptions
 from dtoss.serve.scatter_gather.partial_answers import answered_here, older_shapes

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from dtoss.index import Index
 from dtoss.kinds.alone import raw_table
 from dtoss.kinds.kind import Question
-from dtoss.serve.answers.one_object import object_body, object_table
+from dtoss.serve.answers.one_object import ObjectQuestion, object_answer
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.places_in import read_shapes
 from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits, found_within
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, PartialAnswer, PeerQuestion, in_older_words
+from dtoss.serve.cluster.wire_messages import PartialAnswer, PeerQuestion, in_older_words
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, ShareQuestion, answered_by
@@ -64,13 +64,7 @@ def older_shapes(
 def _object(served: ServedSnapshot, asked: ObjectQuestion) -> tuple[bytes, float, float] | None:
     """Return the bytes of an answer and the object's place, None where it is not held."""
     try:
-        if asked.arrow:
-            body, (x, y) = object_table(served, asked.text, asked.where, asked.columns)
-        else:
-            body, (x, y) = object_body(
-                served, asked.text, neighbours=asked.neighbours, cell=asked.cell, text_ids=asked.text_ids,
-                where=asked.where, columns=asked.columns,
-            )  # fmt: skip
+        body, (x, y) = object_answer(served, asked)
     except KeyError:
         return None
     return body, x, y
