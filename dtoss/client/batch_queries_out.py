@@ -51,10 +51,7 @@ class Bulk:
     def hits(
         self, route: str, sent: Sent, parameters: dict[str, Any], snapshot: str | None = None, first: int = 0
     ) -> Hits:
-        """Return the hits of places or shapes.
-
-        ``snapshot``: that has to answer; any when None; ``first``: the number of the first place.
-        """
+        """Return the hits of places or shapes."""
         server = self._server
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
@@ -89,10 +86,7 @@ class Bulk:
         most: int,
         snapshot: str,
     ) -> Iterator[Hits]:
-        """Yield the hits of radii of places, so many at a time or fewer.
-
-        ``counts``: int64 (m,). How many hits each has.
-        """
+        """Yield the hits of radii of places, so many at a time or fewer."""
         ends = np.cumsum(counts)
         first = 0
         while first < len(counts):

@@ -49,10 +49,7 @@ class Server:
         body: bytes | None = None,
         accept: str = ARROW_MEDIA,
     ) -> Answer:
-        """Return the answer to one request, of the snapshot that is named or pinned.
-
-        ``snapshot``: which one has to answer; None: the one that is pinned, or any.
-        """
+        """Return the answer to one request, of the snapshot that is named or pinned."""
         named = snapshot or self._pinned
         told = {**parameters, "snapshot": named, "min_seq": self._least if named is None else None}
         answer = self.connections.ask(method, target(route, told), body, accept)
@@ -67,10 +64,7 @@ class Server:
         ask: Callable[[slice, str | None], tuple[Answer, T]],
         snapshot: str | None = None,
     ) -> tuple[list[T], str]:
-        """Return what was found for all queries, asked in pieces, and the snapshot that answered all of them.
-
-        ``snapshot``: which one has to answer; None: the one that is pinned, or any.
-        """
+        """Return what was found for all queries, asked in pieces, and the snapshot that answered all of them."""
         return answered_whole(queries, most, ask, snapshot or self._pinned, self.url)
 
     def facts(self) -> Facts:
@@ -86,10 +80,7 @@ class Server:
         return self._known or self.facts()
 
     def check(self, check: Callable[[Facts], T]) -> T:
-        """Return what a check makes of what is known of the snapshot, or where it fails, of what the server says now.
-
-        ``check``: raises ValueError for what does not fit.
-        """
+        """Return what a check makes of what is known of the snapshot, or where that fails, of what is said now."""
         known = self.seen()
         try:
             return check(known)

@@ -144,10 +144,7 @@ class FromServer:
 
 
 def hits_of(answer: Answer, queries: int, space: Space, first: int = 0) -> Hits:
-    """Return the hits in an answer.
-
-    ``first``: the number of the first of them.
-    """
+    """Return the hits in an answer."""
     table = table_of(answer)
     lacking = [name for name in ("id", "distance") if name not in table.column_names]
     if lacking:

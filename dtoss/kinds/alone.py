@@ -111,10 +111,7 @@ def table_of(engine: Engine, asked: Search, replicas: bool = False) -> pa.Table:
 
 
 def raw_table(engine: Engine, found: RawHits, columns: tuple[str, ...], having: str | None) -> pa.Table:
-    """Return raw hits of an index as a table: the number of the place, the id, the distance and columns.
-
-    ``having``: A condition on hits; None for none.
-    """
+    """Return raw hits of an index as a table: the number of the place, the id, the distance and columns."""
     told = {"query": numbers(np.repeat(np.arange(len(found.count)), found.count)), "id": engine.ids_of(found)}
     told["distance"] = numbers(found.distance)
     taken = take_columns(engine.parts, found, list(columns))

@@ -79,10 +79,7 @@ _MIN_SEQ: Schema = {
 def openapi_text(
     app: Litestar, *, ids: str | None, text_ids: bool, tokens: bool, several: bool, fresh: bool
 ) -> dict[str, Any]:
-    """Return the OpenAPI text.
-
-    ``ids``: "string" or "number" for a client that asks for ids in this form alone; None for one that may ask for both.
-    """
+    """Return the OpenAPI text; ``ids`` is the form, string or number, in which alone a client asks for ids."""
     text: dict[str, Any] = app.openapi_schema.to_schema()
     found: dict[str, Schema] = {}
     open_to_all = {(call.method, call.path) for call in CALLS if call.who == OPEN}

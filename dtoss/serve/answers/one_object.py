@@ -46,10 +46,7 @@ def id_of(index: Index, text: str) -> int | str:
 
 
 def seen_at(served: ServedSnapshot, text: str, where: str | None) -> Place:
-    """Return where an object is.
-
-    ``where``: A condition on the objects that are seen; None for all of them.
-    """
+    """Return where an object is."""
     seen = None if where is None else served.conditions.get(where)
     place = served.index.place_of(id_of(served.index, text))
     if seen is not None and not seen.holds(np.array([place.partition.number]), np.array([place.item]))[0]:

@@ -132,10 +132,7 @@ class ServedSnapshot:
 
 
 class Serving:
-    """The open snapshots of a worker; what answers is replaced between two turns of the loop.
-
-    ``first``: the first to be served.
-    """
+    """The open snapshots of a worker; what answers is replaced between two turns of the loop."""
 
     def __init__(self, first: ServedSnapshot) -> None:
         self.now = first

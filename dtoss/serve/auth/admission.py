@@ -257,10 +257,7 @@ def doors_of(settings: Settings, tell: Callable[..., Any] | None = None) -> Door
 
 
 class Buckets:
-    """A bucket for each name, full at first; it holds one second of the rate, and at least one request.
-
-    ``clock``: seconds that never go back.
-    """
+    """A bucket for each name, full at first; it holds one second of the rate, and at least one request."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = monotonic) -> None:
         if not 0.0 < rate < float("inf"):

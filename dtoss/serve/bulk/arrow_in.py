@@ -42,10 +42,7 @@ _NODE = Struct("<qq")
 def columns_in(
     stream: Bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the columns of a stream by their names, float64, as long as one another.
-
-    ``most``: rows at the most; ``check``: is called between batches.
-    """
+    """Return the columns of a stream by their names, float64, as long as one another."""
     try:
         return _columns_in(stream, wanted, optional, most, check)
     except Malformed as wrong:

@@ -87,10 +87,7 @@ def rows_of_hits(hits: Hits) -> Rows:
 def encode_rows(
     served: ServedSnapshot, pieces: Iterator[Rows], form: Form, every: int | None = None
 ) -> Iterator[bytes]:
-    """Yield the bytes of an answer, some hits at a time.
-
-    ``pieces``: of hits, in order.
-    """
+    """Yield the bytes of an answer, some hits at a time."""
     return _arrow(served, pieces, form, every) if form.arrow else _json(served, pieces, form)
 
 

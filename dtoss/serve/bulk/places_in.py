@@ -68,10 +68,7 @@ def is_arrow(request: Asker) -> bool:
 def places_in(
     body: bytes | bytearray, arrow: bool, space: Space, most: int, stop: Stop, radius: bool = False
 ) -> Places:
-    """Return the places of a body.
-
-    ``most``: places at the most.
-    """
+    """Return the places of a body."""
     names = ("lon", "lat") if space.geographic else ("x", "y")
     if arrow:
         columns = columns_in(body, names, ("radius",) if radius else (), most, stop.check)
@@ -244,10 +241,7 @@ def read_shapes(shapes: Shapes, space: Space, limits: Limits, stop: Stop) -> tup
 
 
 def geojson_in(body: bytes | bytearray, corners: int) -> tuple[Any, int]:
-    """Return the shape of a body, or a list of shapes, and how many corners there are.
-
-    ``corners``: of all of them, at the most.
-    """
+    """Return the shape of a body, or a list of shapes, and how many corners there are."""
     if (lists := body.count(b"[")) > LISTS * corners:
         raise _too_many(lists // LISTS, corners)
     try:

@@ -59,10 +59,7 @@ class Bodies:
 
     @asynccontextmanager
     async def of(self, request: Asker, bound: Bound | None = None) -> AsyncIterator[bytearray]:
-        """Give the body of a request, and count it as long as the ``with`` lasts.
-
-        ``bound``: how long it may be; that of ``body_bytes`` when None.
-        """
+        """Give the body of a request, and count it as long as the ``with`` lasts."""
         bound = bound or of_bytes(self._limits)
         said = request.headers.get("content-length")
         if said is not None and said.isdigit() and int(said) > bound.bytes:

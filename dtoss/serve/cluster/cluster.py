@@ -357,10 +357,7 @@ _REMEMBERED, _LEARNED_EACH = 512, 32
 
 
 class Health:
-    """Of one other server; for one loop, and read by any thread.
-
-    ``clock``: seconds.
-    """
+    """Of one other server; for one loop, and read by any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -90,10 +90,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Link:
-    """The way to another server; to be used on one loop only.
-
-    ``token``: what is said to it; None for nothing.
-    """
+    """The way to another server; to be used on one loop only."""
 
     def __init__(self, address: Address, token: str | None) -> None:
         self.address, self.token = address, token

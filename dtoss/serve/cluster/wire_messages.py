@@ -220,10 +220,7 @@ def least_minor(question: PeerQuestion, space: Space) -> int:
 def in_older_words(
     question: ShareQuestion, space: Space, shapes: list[list[Shape]], most: int
 ) -> tuple[ShareQuestion, Callable[[pa.Table], Any]]:
-    """Return a question about boxes that cover shapes, and what makes of its answer that to the shapes.
-
-    ``space``: what positions mean: degrees.
-    """
+    """Return a question about boxes that cover shapes, and what makes of its answer that to the shapes."""
     parts = [(number, part) for number, whole in enumerate(shapes) for part in whole]
     boxes = np.concatenate([np.zeros((0, 4)), *(_boxes_round(part, space) for _, part in parts)])
     # the number of a box tells the part, of several that may hold an object

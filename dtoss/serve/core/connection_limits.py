@@ -26,10 +26,7 @@ LINGER_SECONDS = 2.0
 
 
 class Guard:
-    """Bounds of the connections of a worker.
-
-    ``refused``: is called with the status and the bytes of each refusal.
-    """
+    """Bounds of the connections of a worker."""
 
     def __init__(
         self,
@@ -48,8 +45,6 @@ class Guard:
 
     def sweep(self, connections: Iterable[Any], now: float) -> None:
         """Close connections whose header or message takes too long, and those whose client does not read its answer.
-
-        ``now``: seconds of a clock that never goes back.
 
         A connection waits for a header if no request is in hand and the timer of idle connections does not run, which
         uvicorn starts after an answer and stops when bytes arrive. Each header has a scope of its own.

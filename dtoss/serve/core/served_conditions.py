@@ -75,8 +75,6 @@ class Conditions:
         """Return those of another snapshot, on which all that are in use here are evaluated already.
 
         What does not fit its columns is left out. An index of few matches is made too.
-
-        ``breathe``: is called after each.
         """
         others = self.on(index)
         for text in reversed(self.in_use()):

@@ -48,10 +48,7 @@ class EventFilter:
         return events if self.everything else events.filter(pa.array(self.rows(*columns)))
 
     def rows(self, subscription: pa.Array, kind: pa.Array) -> NDArray[np.bool_]:
-        """Return which events are wanted, bool (n,).
-
-        ``subscription``, ``kind``: of the events, texts (n,).
-        """
+        """Return which events are wanted, bool (n,)."""
         found = np.ones(len(kind), np.bool_)
         for values, names in ((subscription, self.subscriptions), (kind, self.kinds)):
             if names:
@@ -95,10 +92,7 @@ def nothing(after: Cursor, upto: Cursor) -> Part:
 
 
 def parts_of(events: pa.Table, settings: Settings, after: Cursor, most: int = USUAL_SIZES.event_part) -> Iterator[Part]:
-    """Yield events as parts.
-
-    ``after``: of the first part; ``most``: bytes of a part, about.
-    """
+    """Yield events as parts."""
     for piece in pieces_of(events, most):
         batch, number = (_plain(piece, name).to_numpy() for name in ("batch", "number"))
         upto = Cursor(int(batch[-1]), int(number[-1]))

@@ -104,10 +104,7 @@ def wanted_behind(home: Home, at: Cursor, wanted: EventFilter) -> Iterator[Event
 
 
 class Reading:
-    """Events behind a cursor, read from files as they are asked for.
-
-    ``most``: bytes of a part.
-    """
+    """Events behind a cursor, read from files as they are asked for."""
 
     def __init__(self, home: Home, at: Cursor, wanted: EventFilter, most: int = USUAL_SIZES.event_part) -> None:
         self._home = home
@@ -172,10 +169,7 @@ def page_behind(
     stop: Stop,
     sizes: Sizes = USUAL_SIZES,
 ) -> Page:
-    """Return the events behind a cursor, so many at the most; in a thread.
-
-    ``limit``: how many at the most.
-    """
+    """Return the events behind a cursor, so many at the most; in a thread."""
     until = time.monotonic() + seconds
     lines: list[str] = []
     size = 0

@@ -65,10 +65,7 @@ class Basemap:
 
 
 def basemap_of(given: str, attribution: str | None = None) -> Basemap:
-    """Return the ground of ``--basemap``; InputError, in one line, where there is none.
-
-    ``attribution``: what is shown in place of what the file says.
-    """
+    """Return the ground of ``--basemap``; InputError, in one line, where there is none."""
     if re.match(r"[a-z][a-z0-9+.-]*://", given, re.IGNORECASE):
         return _of_template(given, attribution)
     try:

@@ -60,10 +60,7 @@ class Loads:
         self._history: list[deque[PartitionCounts]] = []
 
     def look(self, mark: int, partitions: int, now: float) -> Load:
-        """Return what is asked now, as far as it is known: nothing at the first look.
-
-        ``now``: seconds of ``time.monotonic``.
-        """
+        """Return what is asked now, as far as it is known: nothing at the first look."""
         counted = self._counts.read(partitions)
         if not self._history:
             self._history = [deque() for _ in counted]

@@ -31,8 +31,6 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 def fence_told(home: Home, placed: Placed, row: int, frame: Frame | None, zoom: float) -> dict[str, Any]:
     """Return what the page tells of a subscription.
 
-    ``frame``: what the map is; None where it has no place on it.
-
     ``meta`` is JSON as text, as it was given. ``counts`` are None where counting would take long: more than 20 million
     events since the last fold.
     """
@@ -116,10 +114,7 @@ class Totals:
         self._due = 0.0
 
     def of(self, ids: Sequence[str], head: Document, now: float) -> Total | None:
-        """Return the events of some subscriptions in all, without resets; None where these are not known.
-
-        ``now``: seconds.
-        """
+        """Return the events of some subscriptions in all, without resets; None where these are not known."""
         if now >= self._due and (self._tally is not None or events_to_count(self._home, head) <= MOST_AT_ONCE):
             begun = thread_time()
             tally, after = tally_of(self._home), head_of(self._home)

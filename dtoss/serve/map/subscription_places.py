@@ -80,8 +80,6 @@ class Placed:
     def drawn(self, rows: NDArray[np.int64], frame: Frame, zoom: float, smallest: float) -> list[dict[str, Any]]:
         """Return some rows as a page draws them.
 
-        ``rows``: int64 (m,), of those that have a place.
-
         A dict has ``id`` and either ``at``, a place in degrees, or ``fill`` and ``edges``, the coordinates of a
         MultiPolygon and a MultiLineString; without ``edges`` they are the rings of ``fill``.
         """

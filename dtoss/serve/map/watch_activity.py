@@ -274,8 +274,6 @@ def rates_of(window: Sequence[Happened], now: float) -> dict[str, float]:
 def sampled_rows(kinds: NDArray[Any], most: int) -> NDArray[np.int64]:
     """Return which rows are shown, rising: all where they are few, else of each kind, the rare ones as a whole.
 
-    ``kinds``: integers (n,).
-
     Examples
     --------
     >>> sampled_rows(np.array([0, 0, 0, 0, 0, 0, 1, 0]), 4).tolist()

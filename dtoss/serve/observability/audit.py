@@ -67,10 +67,7 @@ def askers(names: Iterable[str]) -> bytes:
 
 
 class Audit:
-    """The audit of one process.
-
-    ``file``, ``worker``, ``dropped``: as :class:`.log_lines.Log`, of which no line is left out for its second.
-    """
+    """The audit of one process."""
 
     def __init__(self, file: str, worker: int | None = None, dropped: Any = None) -> None:
         try:

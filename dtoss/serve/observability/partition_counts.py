@@ -133,10 +133,7 @@ def _read(words: NDArray[np.int64], partitions: int) -> PartitionCounts | None:
 
 
 class Homes:
-    """Counts the requests of one worker; any thread may call it.
-
-    ``seed``: of the random choices; the system's when None.
-    """
+    """Counts the requests of one worker; any thread may call it."""
 
     __slots__ = (
         "_each", "_left", "_lock", "_many", "_places", "_random", "_requests", "_rest", "_settling", "_told", "_weight",
@@ -198,10 +195,7 @@ class Homes:
         return self._requests != self._told
 
     def settle(self, mark: int, partitions: int, home_of: Callable[[NDArray[np.float64]], NDArray[np.int32]]) -> None:
-        """Look up what was drawn and tell the other processes; to be called once a second.
-
-        ``home_of``: returns the partitions that hold places (n, 2).
-        """
+        """Look up what was drawn and tell the other processes; to be called once a second."""
         with self._settling:
             with self._lock:
                 places, self._places = self._places, []
@@ -245,10 +239,7 @@ class Kept:
 
 
 class Sample:
-    """Requests of a while, each kept with the same probability.
-
-    ``size``: how many are kept of more; ``seed``: of the random choices; the system's when None.
-    """
+    """Requests of a while, each kept with the same probability."""
 
     __slots__ = ("_chance", "_columns", "_left", "_random", "_rows", "_size", "requests", "since")
 

@@ -62,8 +62,6 @@ class WorkerCounts:
 
     Threads may call this too: the interpreter lets another one run at calls and at jumps back only, so none of the
     additions is torn.
-
-    ``words``: of 8 bytes.
     """
 
     __slots__ = ("_words",)

@@ -77,10 +77,7 @@ def _check_updates(settings: Settings) -> None:
 
 
 def _fresh_of(settings: Settings, made: ExitStack) -> Fresh | None:
-    """Return how generations are made, of which the first one is there; None where snapshots are served as they are.
-
-    ``made``: takes back what is made for them when the server ends.
-    """
+    """Return how generations are made, of which the first one is there; None where snapshots are served as they are."""
     if settings.updates is None:
         return None
     from dtoss.client.address import read_peers

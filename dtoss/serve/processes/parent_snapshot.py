@@ -25,10 +25,7 @@ class _Interrupted(Exception):
 
 
 class Following:
-    """Holds a snapshot, and the next one once all workers serve that: nobody keeps one that is gone from the store.
-
-    ``failed``: is called with why a snapshot could not be opened that the workers serve.
-    """
+    """Holds a snapshot, and the next one once all workers serve that: nobody keeps one that is gone from the store."""
 
     def __init__(
         self, settings: Settings, served: ServedSnapshot, counts: SharedCounts, failed: Callable[[DtossError], None]

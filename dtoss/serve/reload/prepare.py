@@ -277,10 +277,7 @@ def adopt_snapshot(
     later: Callable[[Callable[[], None]], None],
     evaluated: Callable[[float], None] = untold,
 ) -> ServedSnapshot:
-    """Return a snapshot that the parent made ready, as a worker serves it: with conditions that its pool evaluates.
-
-    ``served``: from :func:`first_snapshot`.
-    """
+    """Return a snapshot that the parent made ready, as a worker serves it: with conditions that its pool evaluates."""
     turns = threading.Semaphore(evaluations)
     return replace(served, conditions=Conditions(served.index, turns, later, evaluated))
 

@@ -64,10 +64,7 @@ async def answer_in_chunks(
 
 
 class Pieces(ASGIResponse):
-    """An answer whose first pieces are there.
-
-    ``held``: the first pieces; ``rest``: makes the others; None where there are none.
-    """
+    """An answer whose first pieces are there."""
 
     def __init__(
         self,

@@ -234,8 +234,6 @@ class _Rest:
     """A request's body, of which what nobody has read is read and forgotten once the request is refused.
 
     A connection that is closed with bytes in it is reset, and a client that still sends never reads why.
-
-    ``expects``: whether the client sends it only when it is told to.
     """
 
     def __init__(self, receive: Receive, limits: Limits, expects: bool) -> None:

@@ -31,10 +31,7 @@ _AGAIN = "others have changed the subscriptions time and again meanwhile: nothin
 
 
 def add_subscriptions(home: Home, body: bytes, limits: Limits, stop: Stop, token: Token = EVERYBODY) -> Change:
-    """Return what a body of subscriptions has changed; in a thread.
-
-    ``stop``: whether anybody waits; nothing is changed where nobody does.
-    """
+    """Return what a body of subscriptions has changed; in a thread."""
     known = known_of(home)
     bounds = Bounds(limits.bulk_queries, limits.condition_length, stop.check)
     read = narrow_subscriptions(token, read_body(body, seen_rows(token, known), bounds))

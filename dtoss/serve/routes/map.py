@@ -179,10 +179,7 @@ class _History:
         self._held: tuple[object, list[dict[str, Any]]] = (None, [])
 
     def of(self, state: object) -> list[dict[str, Any]]:
-        """Return the last commits, newest first; what was last known where the store cannot be read.
-
-        ``state``: they are read again when this has changed.
-        """
+        """Return the last commits, newest first; what was last known where the store cannot be read."""
         known, held = self._held
         if known != state:
             try:

@@ -34,10 +34,7 @@ class Answers(Protocol):
 
 
 class ClusterIndex:
-    """All servers of a plan for one request, as one index.
-
-    ``served``: the snapshot, of which this server holds a share.
-    """
+    """All servers of a plan for one request, as one index."""
 
     def __init__(self, state: WorkerState, served: ServedSnapshot) -> None:
         self._state, self._served = state, served

@@ -54,8 +54,6 @@ class MapFacts:
     def told(self, breathe: Callable[[], None] = at_once) -> dict[str, Any]:
         """Return what the page is told; the first who asks makes it, and others wait for it.
 
-        ``breathe``: is called after each partition and each column.
-
         Cost O(n log n) for the n objects of the sample, for each column.
         """
         if self._told is None:
@@ -108,8 +106,6 @@ def view_of(keys: NDArray[np.uint64], *, round_world: bool) -> list[float]:
     """Return west, south, east and north of the objects of a sample, degrees on the map.
 
     An east above 180 is beyond the antimeridian: what is seen is as narrow as it can be.
-
-    ``keys``: uint64 (n,), as :attr:`dtoss.tiles.sample.Sample.keys`.
     """
     if not len(keys):
         return [*WHOLE_MAP]

@@ -91,10 +91,7 @@ class Tiles:
         return self.sampled()
 
     def sampled(self, breathe: Callable[[], None] = at_once) -> Sample:
-        """Return the sample; the first who asks makes it, and others wait for it.
-
-        ``breathe``: is called after each partition.
-        """
+        """Return the sample; the first who asks makes it, and others wait for it."""
         if self._sample is None:
             with self._sampling:
                 if self._sample is None:
@@ -109,8 +106,6 @@ class Tiles:
         """Return the tile of objects: all of them with their ids if they are few, else those of the sample.
 
         Where few objects of the whole index satisfy the condition, all that do are in their tiles.
-
-        ``where``: A condition; objects that do not satisfy it are left out.
         """
         classes, of_sample = (None, None) if by is None else self._classified(by)
         if where is not None and self.sample.one_of > 1 and where.count < self._shown_whole.below:

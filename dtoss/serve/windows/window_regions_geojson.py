@@ -129,10 +129,7 @@ def of_polygons(rings: Rings, space: Space, ground: Ground) -> Drawn:
 
 
 def features(drawn: Drawn, windows: Windows) -> list[dict[str, Any]]:
-    """Return regions as GeoJSON features with the properties key, at, and name where they are called something.
-
-    ``drawn``: those; one without a place has no geometry.
-    """
+    """Return regions as GeoJSON features with the properties key, at, and name where they are called something."""
     at, told = drawn.at.round(_DIGITS).tolist(), windows.names.beside(pa.table({"key": drawn.keys}))
     names = told["name"].to_pylist() if "name" in told.column_names else [None] * len(at)
     return [

@@ -33,10 +33,7 @@ MOST_TOLD = 64
 
 
 class WindowNews:
-    """What is told of the windows of a store; one thread looks, others take what it has seen.
-
-    ``now``: seconds of a clock that never goes back.
-    """
+    """What is told of the windows of a store; one thread looks, others take what it has seen."""
 
     def __init__(self, opened: OpenWindows, now: Callable[[], float] = time.monotonic) -> None:
         self._opened = opened
