@@ -75,10 +75,10 @@ class Teller(Protocol):
     def forwarded(self, what: str, requests: int = 1) -> None:
         """Count something that happened to requests of other servers."""
 
-    def forwarded_bytes(self, size: int) -> None:
+    def forwarded_bytes(self, size: int, /) -> None:
         """Count the bytes of a question and its answer."""
 
-    def unread_servers(self, count: int) -> None:
+    def unread_servers(self, count: int, /) -> None:
         """Say how many servers there are whose messages are not read."""
 
 

@@ -114,7 +114,7 @@ class Unread:
 class Waiting(Protocol):
     """What is told how many requests wait for a thread."""
 
-    def waiting(self, requests: int) -> None:
+    def waiting(self, requests: int, /) -> None:
         """Take their number."""
 
 

@@ -88,43 +88,44 @@ class Metrics:
             ["route", "way"], buckets=SECONDS, registry=registry,
         )  # fmt: skip
         self._bytes = counter("answer_bytes", "Bytes of the bodies of answers.", "route", "way")
-        self._swaps = summary("swap_seconds", "Seconds of swaps, from the news of a commit to the first answer.")
+        swaps = summary("swap_seconds", "Seconds of swaps, from the news of a commit to the first answer.")
+        self.swapped = swaps.observe
         self._lag = None if not fresh else prometheus.Histogram(
             "dtoss_fresh_lag_seconds", "Seconds from the acknowledgement of rows to the first answer that holds them.",
             buckets=LAGS, registry=registry,
         )  # fmt: skip
-        self._refused = counter("snapshots_refused", "Snapshots that were not served because they failed a check.")
-        self._waiting = prometheus.Gauge(
+        self.refused = counter("snapshots_refused", "Snapshots that were not served because they failed a check.").inc
+        self.waiting = prometheus.Gauge(
             "dtoss_pool_waiting", "Requests that wait for a thread.", registry=registry, multiprocess_mode="livesum"
-        )
-        self._evaluated = summary("condition_seconds", "Seconds of evaluating a new condition.")
+        ).set
+        self.evaluated = summary("condition_seconds", "Seconds of evaluating a new condition.").observe
         self._kept = counter("access_log_rows", "Rows of the access log that were written.")
         self._stood_for = counter("access_log_requests", "Requests that the written rows of the access log stand for.")
         self._failures = counter("access_log_failures", "Attempts to write a file of the access log that failed.")
         self._lost = counter("access_log_lost", "Requests that are in no file of the access log, after long failures.")
-        self._streams = prometheus.Gauge(
+        self.streams = prometheus.Gauge(
             "dtoss_event_streams", "Streams of events of the watch that are open.", registry=registry,
             multiprocess_mode="livesum",
-        )  # fmt: skip
-        self._sent = counter("events_sent", "Events of the watch that were sent, by streams and pages.")
+        ).inc  # fmt: skip
+        self.sent_events = counter("events_sent", "Events of the watch that were sent, by streams and pages.").inc
         changes = counter("subscriptions_changed", "Subscriptions that were changed by requests.", "change")
         self._changed = {change: changes.labels(change).inc for change in SUBSCRIPTION_CHANGES}
         refusals = counter("subscriptions_refused", "Requests to change subscriptions that were refused.", "why")
         self._refusals = {why: refusals.labels(why).inc for why in REFUSALS}
-        self._watch_failures = counter("watch_failures", "Attempts to read or change the watch that failed.")
+        self.watch_failed = counter("watch_failures", "Attempts to read or change the watch that failed.").inc
         forwards = counter(
             "forwards", "Questions to other servers of the plan, and what became of them: in messages of one turn "
             "(gathered) or by themselves (asked), asked again of a copy (hedged), unanswered (failed), or of "
             "partitions that had moved (moved).", "what",
         )  # fmt: skip
-        self._forward_bytes = counter("forward_bytes", "Bytes of questions to other servers and of their answers.")
-        self._unread = prometheus.Gauge(
+        self.forwarded_bytes = counter("forward_bytes", "Bytes of questions to other servers and of their answers.").inc
+        self.unread_servers = prometheus.Gauge(
             "dtoss_servers_unread", "Other servers of the plan whose messages have a version that is not read here.",
             registry=registry, multiprocess_mode="livemax",
-        )  # fmt: skip
+        ).set  # fmt: skip
         self._forwards = {what: forwards.labels(what).inc for what in FORWARDS}
-        self._dropped = counter("log_lines_dropped", "Lines that the log had no room for, or could not be written.")
-        self._unaudited = counter("audit_lines_dropped", "Lines that the audit had no room for, or could not write.")
+        self.dropped = counter("log_lines_dropped", "Lines that the log had no room for, or could not be written.").inc
+        self.unaudited = counter("audit_lines_dropped", "Lines that the audit had no room for, or could not write.").inc
         self._exposition = Exposition(counts, registry, folder)
         self._known: dict[tuple[str, int], tuple[Callable[[], None], Callable[[float], None], Callable[..., None]]] = {}
 
@@ -142,28 +143,12 @@ class Metrics:
         observe(seconds)
         add(bytes)
 
-    def swapped(self, seconds: float) -> None:
-        """Count a swap."""
-        self._swaps.observe(seconds)
-
     def seen(self, moments: Iterable[float]) -> None:
         """Count groups of rows that answers hold from now on, by when they were acknowledged, seconds since 1970."""
         now = time.time()
         for moment in moments:
             if self._lag is not None:
                 self._lag.observe(max(now - moment, 0.0))
-
-    def refused(self) -> None:
-        """Count a snapshot that was refused."""
-        self._refused.inc()
-
-    def waiting(self, requests: int) -> None:
-        """Say how many requests wait for a thread of this worker's pool."""
-        self._waiting.set(requests)
-
-    def evaluated(self, seconds: float) -> None:
-        """Count a condition that was evaluated."""
-        self._evaluated.observe(seconds)
 
     def logged(self, rows: int, requests: int) -> None:
         """Count rows of the access log that were written, and the requests that they stand for."""
@@ -175,15 +160,6 @@ class Metrics:
         self._failures.inc()
         self._lost.inc(lost)
 
-    def streams(self, change: int) -> None:
-        """Say how many more streams of events are open."""
-        self._streams.inc(change)
-
-    def sent_events(self, events: int) -> None:
-        """Count events that were sent."""
-        if events:
-            self._sent.inc(events)
-
     def subscribed(self, change: str, subscriptions: int) -> None:
         """Count subscriptions that have changed."""
         self._changed[change](subscriptions)
@@ -192,29 +168,9 @@ class Metrics:
         """Count a change of subscriptions that was refused, one of :data:`REFUSALS`."""
         self._refusals[why]()
 
-    def watch_failed(self) -> None:
-        """Count an attempt to read or change the watch that failed."""
-        self._watch_failures.inc()
-
     def forwarded(self, what: str, requests: int = 1) -> None:
         """Count questions to other servers, one of :data:`FORWARDS`."""
         self._forwards[what](requests)
-
-    def forwarded_bytes(self, size: int) -> None:
-        """Count the bytes of a question to another server and of its answer."""
-        self._forward_bytes.inc(size)
-
-    def unread_servers(self, count: int) -> None:
-        """Say how many other servers there are whose messages are not read here."""
-        self._unread.set(count)
-
-    def dropped(self, lines: int = 1) -> None:
-        """Count lines that the log has dropped."""
-        self._dropped.inc(lines)
-
-    def unaudited(self, lines: int = 1) -> None:
-        """Count lines that the audit has dropped."""
-        self._unaudited.inc(lines)
 
     def also(self, families: Callable[[], Iterable[Any]]) -> None:
         """Have families put into each text that are true of the whole server, whichever worker is asked."""
