@@ -169,21 +169,6 @@ class TokenBook:
             self._latest = [(authorization, known), *self._latest[: _LATEST - 1]]
         return known
 
-    @property
-    def lets_write(self) -> bool:
-        """Whether a token of it may change subscriptions."""
-        return any(token.scopes & {SUBSCRIBE, WRITE} for token in self._tokens)
-
-    @property
-    def lets_tell(self) -> bool:
-        """Whether a token of it may tell positions."""
-        return any(POSITIONS in token.scopes for token in self._tokens)
-
-    @property
-    def names_admins(self) -> bool:
-        """Whether a token of it is one of an admin: then no other reads what is for admins."""
-        return any(ADMIN in token.scopes for token in self._tokens)
-
     def __iter__(self) -> Iterator[Token]:
         """Go through all of them."""
         return iter(self._tokens)
