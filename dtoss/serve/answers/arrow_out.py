@@ -9,26 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.hits import Hits
-from dtoss.kinds.hit_tables import id_column
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 BATCH_HITS = 64_000
 """Hits of a batch at the most."""
 END = b"\xff\xff\xff\xff\0\0\0\0"
 """How a stream ends."""
-
-
-def arrow_pieces(served: ServedSnapshot, hits: Hits, every: int | None = None) -> Iterator[bytes]:
-    """Yield the stream of hits, a batch at a time.
-
-    ``every``: so many hits has each query; then none says of which it is. None where they may differ.
-    """
-    query = None if every is not None else hits.query
-    batch = hits_batch(query, id_column(hits.id), hits.distance, hits.columns)
-    yield beginning(served, batch.schema, every)
-    yield from batches(batch)
-    yield END
 
 
 def beginning(served: ServedSnapshot, schema: pa.Schema, every: int | None = None) -> bytes:

@@ -43,11 +43,6 @@ class HitOfMany(msgspec.Struct):
 encode = msgspec.json.Encoder().encode
 
 
-def ending(following: str | None) -> bytes:
-    """Return how the JSON of hits ends."""
-    return b"}" if following is None else b',"next":"%s"}' % following.encode()
-
-
 def rows_json(hits: Hits, *, query: bool = False, text_ids: bool = False) -> bytes:
     """Return hits with their attributes as rows of JSON, separated by commas, without brackets."""
     ids: list[Any] = hits.id.tolist()

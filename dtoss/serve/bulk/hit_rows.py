@@ -85,10 +85,14 @@ def rows_of_hits(hits: Hits) -> Rows:
 
 
 def encode_rows(
-    served: ServedSnapshot, pieces: Iterator[Rows], form: Form, every: int | None = None
+    served: ServedSnapshot,
+    pieces: Iterator[Rows],
+    form: Form,
+    every: int | None = None,
+    following: str | None = None,
 ) -> Iterator[bytes]:
-    """Yield the bytes of an answer, some hits at a time."""
-    return _arrow(served, pieces, form, every) if form.arrow else _json(served, pieces, form)
+    """Yield the bytes of an answer, some hits at a time: in Arrow how many each place has, in JSON the next page."""
+    return _arrow(served, pieces, form, every) if form.arrow else _json(served, pieces, form, following)
 
 
 def _arrow(served: ServedSnapshot, pieces: Iterator[Rows], form: Form, every: int | None) -> Iterator[bytes]:
@@ -105,7 +109,7 @@ def _arrow(served: ServedSnapshot, pieces: Iterator[Rows], form: Form, every: in
     yield END
 
 
-def _json(served: ServedSnapshot, pieces: Iterator[Rows], form: Form) -> Iterator[bytes]:
+def _json(served: ServedSnapshot, pieces: Iterator[Rows], form: Form, following: str | None) -> Iterator[bytes]:
     yield served.beginning + b"["
     begun = False
     for rows in pieces:
@@ -116,7 +120,7 @@ def _json(served: ServedSnapshot, pieces: Iterator[Rows], form: Form) -> Iterato
             text = rows_json(hits, query=form.query, text_ids=form.text_ids)
             yield b"," + text if begun else text
             begun = True
-    yield b"]}"
+    yield b"]}" if following is None else b'],"next":"%s"}' % following.encode()
 
 
 def parts_of(found: RawHits, most: int = BATCH_HITS) -> Iterator[tuple[int, RawHits]]:

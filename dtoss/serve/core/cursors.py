@@ -44,11 +44,21 @@ def write_cursor(cursor: Cursor) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(list(cursor))).rstrip(b"=").decode()
 
 
+def unknown_cursor(text: str | None = None) -> Problem:
+    """Return what is said of a cursor that no page ended with."""
+    value = None if text is None else text[:100]
+    return Problem(400, "cursor is not one that this server gave: begin again without it", limit="cursor", value=value)
+
+
+def check_question(begin: Cursor | None, question: int) -> None:
+    """Refuse a cursor of another question."""
+    if begin is not None and begin.question != question:
+        raise Problem(400, "cursor belongs to another question: begin again without it", limit="cursor")
+
+
 def read_cursor(text: str) -> Cursor:
     """Return the cursor in a text."""
-    wrong = Problem(
-        400, "cursor is not one that this server gave: begin again without it", limit="cursor", value=text[:100]
-    )
+    wrong = unknown_cursor(text)
     try:
         parts = orjson.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, orjson.JSONDecodeError):

@@ -31,8 +31,8 @@ from dtoss.serve.observability.audit import ASKER, hits_in
 from dtoss.serve.observability.shared_counts import HOT_ROUTES
 from dtoss.serve.requests.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle
 from dtoss.serve.requests.front import REQUEST_ID, RequestIds
-from dtoss.serve.requests.hot_requests import Reading, Target, read_target, reading_of
-from dtoss.serve.requests.request_batches import HOT_RANGE, OBJECT, WINDOWS_ROUTE, Gathering
+from dtoss.serve.requests.hot_requests import Reading, read_target, reading_of
+from dtoss.serve.requests.request_batches import HOT_RANGE, OBJECT, WINDOWS_ROUTE, Gathering, Target
 from dtoss.serve.state.worker_state import WorkerState
 
 ELSEWHERE = frozenset(

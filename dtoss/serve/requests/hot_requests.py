@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 from dtoss.geometry.space import FURTHEST, Space
 from dtoss.kinds.searches import DEFAULT_K
 from dtoss.plain_numbers import FINITE
-from dtoss.serve.requests.request_batches import HOT_KNN, HOT_RANGE, MOST
+from dtoss.serve.requests.request_batches import HOT_KNN, HOT_RANGE, MOST, Target
 
 _PLAIN = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?").fullmatch
 """Of plain numbers: what is written otherwise means the same to the framework, or nothing."""
@@ -30,17 +30,6 @@ class Reading(NamedTuple):
     most: int
     condition_length: int  # Characters of a condition
     line_bytes: int  # Bytes of a target
-
-
-class Target(NamedTuple):
-    """A question: ``k`` nearest within ``radius``, or all within it where k = 0."""
-
-    kind: int
-    x: float
-    y: float
-    k: int
-    radius: float
-    where: str | None
 
 
 def reading_of(space: Space, most_k: int, condition_length: int, line_bytes: int) -> Reading | None:

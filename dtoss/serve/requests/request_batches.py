@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from math import inf
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,17 @@ GATHERED = {kind.name: number for number, kind in enumerate(kind for kind in ALL
 """Those of kinds of questions about a place, by their names."""
 
 
+class Target(NamedTuple):
+    """A question: ``k`` nearest within ``radius``, or all within it where k = 0."""
+
+    kind: int
+    x: float
+    y: float
+    k: int
+    radius: float
+    where: str | None
+
+
 class Asked(Protocol):
     """A question that waits for the end of the turn.
 
@@ -61,6 +72,27 @@ class Asked(Protocol):
         """Ask on the long way: this one would hold up the others, or failed."""
 
 
+class Waiting:
+    """A question that came by way of the framework, whose answer a coroutine waits for."""
+
+    __slots__ = ("answer", "asker", "k", "kind", "radius", "where", "x", "y")
+
+    def __init__(self, target: Target, asker: str, answer: asyncio.Future[tuple[ServedSnapshot, bytes] | None]) -> None:
+        self.kind, self.x, self.y, self.k, self.radius, self.where = target
+        self.asker = asker
+        self.answer = answer
+
+    def answered(self, served: ServedSnapshot, body: bytes) -> None:
+        """Take the answer."""
+        if not self.answer.done():
+            self.answer.set_result((served, body))
+
+    def elsewhere(self) -> None:
+        """Take it that there is none here."""
+        if not self.answer.done():
+            self.answer.set_result(None)
+
+
 _Sent: TypeAlias = tuple[Group, int, Sequence[Asked], Floats, Floats]
 
 
@@ -80,6 +112,12 @@ class Gathering:
         if not self._waiting:
             self._loop.call_soon(self._answer)
         self._waiting.append(asked)
+
+    async def ask(self, target: Target, asker: str) -> tuple[ServedSnapshot, bytes] | None:
+        """Return the answer to a question and the snapshot that gave it; None where it has to go to the pool."""
+        waiting = Waiting(target, asker, self._loop.create_future())
+        self.add(waiting)
+        return await waiting.answer
 
     def _answer(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -21,7 +21,7 @@ from dtoss.serve.answers.json_out import JSON_TYPE, headers_of
 from dtoss.serve.answers.one_object import id_of, seen_at
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, json_answer, tag_of, unless_modified
-from dtoss.serve.core.cursors import Cursor, first_of_page, question_sum, write_cursor
+from dtoss.serve.core.cursors import Cursor, check_question, first_of_page, question_sum, unknown_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import note
@@ -214,12 +214,11 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         times = times_of(served, sight.columns) if one is OBJECT_POINTS and interval is not None else None
         check_alone(served, where or ("datetime" if times is not None else None))
         question = question_sum(one.name, sides, interval, where, sight.token.mark)
-        if begin is not None and begin.question != question:
-            raise Problem(400, "cursor belongs to another question: begin again without it", limit="cursor")
+        check_question(begin, question)
         after, text_ids, root = None if begin is None else begin.id, ids == "string", base(request)
         texts = served.index.string_ids and one is not REGION_SHAPES
         if after is not None and isinstance(after, str) != texts:
-            raise Problem(400, "cursor is not one that this server gave: begin again without it", limit="cursor")
+            raise unknown_cursor()
 
         async def make(stop: Stop) -> Iterator[bytes]:
             index, frame = served.whole, served.tiles.frame

@@ -22,15 +22,14 @@ from dtoss.kinds.kind import Kind, Question, Tells
 from dtoss.kinds.searches import COUNT, KNN
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, json_answer, unless_modified, wants_arrow
-from dtoss.serve.core.cursors import Cursor, first_of_page, question_sum, write_cursor
+from dtoss.serve.bulk.query_pieces import check_hits
+from dtoss.serve.core.cursors import Cursor, check_question, first_of_page, question_sum, unknown_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.observability.audit import hits_in, note
 from dtoss.serve.requests.chunked_responses import answer_of_hits
-from dtoss.serve.requests.hot_places import ask
-from dtoss.serve.requests.hot_requests import Target
-from dtoss.serve.requests.request_batches import GATHERED, MOST, Gathering
+from dtoss.serve.requests.request_batches import GATHERED, MOST, Gathering, Target
 from dtoss.serve.rights.sight import Sight, sight_of
 from dtoss.serve.routes.parameters import check_condition, coordinates, ends_of, names_of, numbers_of, takes, told
 from dtoss.serve.routes.schemas import HITS, LOCATED, ONE_COUNT, PAGE, responses
@@ -97,7 +96,7 @@ def route_of(kind: Kind[Any], state: WorkerState, gathering: Gathering) -> HTTPR
         if gathered is not None and given.get("k", 0) <= MOST and is_usual(request, sight, where, *unusual):
             k, far = kind.reads(given)
             target = Target(gathered, x, y, k or 0, inf if far is None else far, where or sight.token.where)
-            if found := await ask(gathering, target, sight.token.name):
+            if found := await gathering.ask(target, sight.token.name):
                 return answer_gathered(request, *found)
 
         query = PlaceQuery(kind, answers_of(state, served), sight, (x, y), given, where, having, columns)
@@ -112,7 +111,7 @@ def route_of(kind: Kind[Any], state: WorkerState, gathering: Gathering) -> HTTPR
             )
         state.accesses.many(x, y, *kind.reads(given))
         if kind.tells == Tells.HITS:
-            return await answer_of_hits(request, state, served, hits, text_ids=text_ids, following=following)
+            return answer_of_hits(request, state, served, hits, text_ids, following)
         if kind.tells == Tells.COUNT:
             note(request.scope, hits=int(value))
         return told_json(request, served, **{kind.tells.value: str(value) if text_ids else value})
@@ -147,15 +146,7 @@ async def find_hits(query: PlaceQuery, most: int, stop: Stop) -> Hits:
         asked = query.question()
         if query.kind.paged:
             count = int((await query.answers.ask(COUNT.question(asked.positions, query.given, asked.where)))[0])
-            if count > most:
-                raise Problem(
-                    413,
-                    f"there are {count:,} hits: at most {most:,} go into an answer; ask with a limit, "
-                    "page by page, or for a smaller radius",
-                    limit="hits",
-                    value=count,
-                    bound=most,
-                )
+            check_hits(count, most, "ask with a limit, page by page, or for a smaller radius")
             stop.check()
         hits: Hits = await query.answers.ask(asked, stop)
         return hits
@@ -180,14 +171,13 @@ async def find_page(query: PlaceQuery, limit: int, begin: Cursor | None, most: i
                 value=before + limit,
                 bound=most,
             )
-        if begin is not None and begin.question != question:
-            raise Problem(400, "cursor belongs to another question: begin again without it", limit="cursor")
+        check_question(begin, question)
         given = {"k": before + limit + 1, "max_distance": radius}
         found = await query.answers.ask(KNN.question(np.array([query.at]), given, seen, None, names))
         if begin is not None and (
             len(found) < before or found.id[before - 1] != begin.id or found.distance[before - 1] != begin.distance
         ):
-            raise Problem(400, "cursor is not one that this server gave: begin again without it", limit="cursor")
+            raise unknown_cursor()
         hits = found[before : before + limit]
         if len(found) <= before + limit:
             return hits, None
