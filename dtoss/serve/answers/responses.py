@@ -94,6 +94,11 @@ def not_modified(served: ServedSnapshot, tag: bytes) -> Ready:
     return Ready(b"", [header for header in headers_of(served, None, tag) if header[0] != b"content-type"], 304)
 
 
-def json_answer(request: Asker, served: ServedSnapshot, body: bytes) -> Ready:
-    """Return an answer of JSON."""
-    return Ready(body, headers_of(served, len(body), tag_of(request, served), JSON_TYPE))
+def kept_answer(request: Asker, served: ServedSnapshot, body: bytes, kind: bytes = JSON_TYPE) -> Ready:
+    """Return an answer that a client may keep."""
+    return Ready(body, headers_of(served, len(body), tag_of(request, served), kind))
+
+
+def answer_of_now(served: ServedSnapshot, body: bytes, kind: bytes = JSON_TYPE) -> Ready:
+    """Return an answer that nobody keeps: it may be another one a moment later."""
+    return Ready(body, headers_of(served, len(body), None, kind))

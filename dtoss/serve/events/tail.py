@@ -62,6 +62,7 @@ class Tail:
         self._parts: list[Part] = []
         self._bytes = 0
         self._listeners: OpenStreams[Listener] = OpenStreams("event_streams", most, "for pages by limit=")
+        self.end = self._listeners.end
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -82,10 +83,6 @@ class Tail:
         self._listeners.forget(listener)
         if not len(self._listeners):
             self._parts, self._bytes, self.head = [], 0, None
-
-    def end(self) -> None:
-        """End all streams, and open no more; on the loop."""
-        self._listeners.end()
 
     def part_behind(self, cursor: Cursor) -> Part | None:
         """Return the part that has what comes behind a cursor; None where it has to be read, or has yet to come."""

@@ -62,6 +62,7 @@ class Live:
         self._before = before
         self._failed = failed
         self._streams: OpenStreams[Stream] = OpenStreams("live", most)
+        self.close, self.end = self._streams.forget, self._streams.end
         self._reading: asyncio.Future[None] | None = None
         self._quick = quick
         self._quick_look: asyncio.Task[None] | None = None
@@ -84,14 +85,6 @@ class Live:
             self._look()
         self._streams.pumped(self._run)
         return stream
-
-    def close(self, stream: Stream) -> None:
-        """Forget a stream."""
-        self._streams.forget(stream)
-
-    def end(self) -> None:
-        """End all streams, and open no more; on the loop."""
-        self._streams.end()
 
     async def _run(self) -> None:
         """Look each second, and wake up the streams; between seconds where something new is told at once."""

@@ -14,9 +14,8 @@ from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import StoreError
-from dtoss.serve.answers.json_out import headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.answers.responses import Asker, answer_of_now
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.map.live_streams import TO_ALL, TO_SOME, TO_SUMS
@@ -126,7 +125,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             )
 
         body = await state.pool.run(request, work)
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, body)
 
     @get("/map/load", opt={"responses": responses(SLOT_LOAD, kept=False)})
     async def load(
@@ -141,8 +140,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             raise Problem(400, f"slot is {slot}: 0 to {most} are there", limit="slot", value=slot, bound=most)
         served = serving.now
         rates = patterns.load(slot, len(served.index.parts))
-        body = orjson.dumps({"slot": slot, "load": rates.round(RATE_DIGITS).tolist()})
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, orjson.dumps({"slot": slot, "load": rates.round(RATE_DIGITS).tolist()}))
 
     @get("/live", opt={"responses": LIVE_EVENTS})
     async def live(request: Asker) -> ASGIResponse:

@@ -14,7 +14,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.kinds.searches import DEFAULT_K
 from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, json_answer, unless_modified
+from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified
 from dtoss.serve.bulk.request_bodies import Bodies, of_corners
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -108,7 +108,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
 
         body, place = await state.pool.run(request, work)
         state.accesses.many(*place, k, None)
-        return json_answer(request, served, body)
+        return kept_answer(request, served, body)
 
     @post("/map/within", status_code=200, opt={"responses": responses(WITHIN_DRAWN, kept=False), "body": WITHIN_BODY})
     async def within(request: Asker, snapshot: Snapshot = None) -> ASGIResponse:
@@ -138,7 +138,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             answer, (x, y, radius), count = await state.pool.run(request, work)
         state.accesses.many(x, y, None, radius)
         note(request.scope, hits=count, positions=np.stack(np.broadcast_arrays(x, y), axis=-1).reshape(-1, 2))
-        return json_answer(request, served, answer)
+        return kept_answer(request, served, answer)
 
     @get(["/map/object", "/map/object/{object_id:path}"], opt={"responses": responses(OBJECT_DRAWN)})
     async def one(
@@ -168,7 +168,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text
             ) from None
         state.accesses.many(*place, None, None)
-        return json_answer(request, served, body)
+        return kept_answer(request, served, body)
 
     return [nearest, within, one]
 

@@ -13,8 +13,7 @@ from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import InputError, StoreError
-from dtoss.serve.answers.json_out import headers_of
-from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.answers.responses import Asker, answer_of_now
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.map.one_subscription import fence_told
@@ -113,7 +112,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return orjson.dumps({**told, "drawable": True, **seen})
 
         body = await state.pool.run(request, work)
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, body)
 
     @get("/map/subscription", opt={"responses": responses(ONE_FENCE, kept=False)})
     async def subscription(
@@ -139,6 +138,6 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         body = await state.pool.run(request, work)
         if body is None:
             raise Problem(404, f"no subscription stands with the id {id[:200]!r}", limit="id", value=id[:200])
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, body)
 
     return [subscriptions, subscription]

@@ -9,9 +9,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers.json_out import ARROW_TYPE, headers_of
+from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.one_object import ObjectQuestion, object_answer
-from dtoss.serve.answers.responses import Asker, Ready, json_answer, tag_of, unless_modified, wants_arrow
+from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified, wants_arrow
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import note
@@ -68,8 +68,6 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             ) from None
         state.accesses.many(*place, None, None)
         note(request.scope, hits=1)
-        if arrow:
-            return Ready(body, headers_of(served, len(body), tag_of(request, served), ARROW_TYPE))
-        return json_answer(request, served, body)
+        return kept_answer(request, served, body, ARROW_TYPE if arrow else JSON_TYPE)
 
     return [one]

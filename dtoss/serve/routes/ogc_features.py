@@ -17,10 +17,10 @@ from litestar.response.base import ASGIResponse
 from dtoss.geometry.space import NO_CRS
 from dtoss.names import did_you_mean
 from dtoss.queries.covered import boxes_of
-from dtoss.serve.answers.json_out import JSON_TYPE, headers_of
+from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.one_object import id_of, seen_at
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, Ready, json_answer, tag_of, unless_modified
+from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, kept_answer, unless_modified
 from dtoss.serve.core.cursors import Cursor, check_question, first_of_page, question_sum, unknown_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -151,7 +151,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             links = [_link(f"{root}/collections", "self", _JSON)]
             return orjson.dumps({"collections": [said_of(one, sight, root) for one in some], "links": links})
 
-        return json_answer(request, served, await state.pool.run(request, work))
+        return kept_answer(request, served, await state.pool.run(request, work))
 
     @get(f"{ROOT}/collections/{{collection:str}}", opt={"responses": responses(COLLECTION)})
     async def collection_(request: Asker, collection: Name, snapshot: Snapshot = None) -> ASGIResponse:
@@ -164,7 +164,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         def work(stop: Stop) -> bytes:
             return orjson.dumps(said_of(one, sight, base(request)))
 
-        return json_answer(request, served, await state.pool.run(request, work))
+        return kept_answer(request, served, await state.pool.run(request, work))
 
     def collection_seen(request: Asker, served: ServedSnapshot, name: str) -> tuple[Collection, Sight]:
         """Return the collection of a name and what a request sees of a snapshot."""
@@ -279,7 +279,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 value=text[:100],
             ) from None  # fmt: skip
         note(request.scope, hits=1)
-        return Ready(body, headers_of(served, len(body), tag_of(request, served), GEOJSON))
+        return kept_answer(request, served, body, GEOJSON)
 
     return [landing, conformance, collections, collection_, items, item_]
 
@@ -295,8 +295,7 @@ def check_degrees(served: ServedSnapshot) -> None:
 
 def _plain(served: ServedSnapshot, said: dict[str, Any]) -> Ready:
     """Return an answer that is of no snapshot."""
-    body = orjson.dumps(said)
-    return Ready(body, headers_of(served, len(body), None))
+    return answer_of_now(served, orjson.dumps(said))
 
 
 def _as_geojson(schema: dict[str, Any]) -> dict[int | str, dict[str, Any]]:

@@ -11,9 +11,8 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers.json_out import headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.answers.responses import Asker, answer_of_now
 from dtoss.serve.cluster.wire_messages import WIRE_SPOKEN
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.rights.sight import seen_facts, sight_of, token_of
@@ -79,14 +78,13 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             told_of = await seen_facts(sight_of(state, request, served), request, answers_of(state, served).ask)
         elif serving.refused and snapshot is None:
             told_of = {**told_of, "refused": serving.refused}
-        body = orjson.dumps({"snapshot": served.name, **told_of, "age_seconds": round(old, 3)})
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, orjson.dumps({"snapshot": served.name, **told_of, "age_seconds": round(old, 3)}))
 
     @get("/healthz", opt={"responses": responses(ALIVE, kept=False)})
     async def healthz() -> ASGIResponse:
         """Return whether this worker is alive."""
         body = b'{"alive":true}'
-        return Ready(body, headers_of(serving.now, len(body), None))
+        return answer_of_now(serving.now, body)
 
     @get("/readyz", opt={"responses": responses(IS_READY, kept=False)})
     async def readyz() -> ASGIResponse:
@@ -106,8 +104,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         told_of: dict[str, Any] = {"snapshot": served.name, "age_seconds": round(old, 3)}
         if serving.refused:
             told_of["refused"] = NOT_TAKEN
-        body = orjson.dumps(told_of | of_the_plan(served))
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, orjson.dumps(told_of | of_the_plan(served)))
 
     @get("/metrics", opt={"responses": METRICS_ANSWER})
     async def metrics() -> ASGIResponse:
@@ -117,6 +114,6 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             making[:] = [asyncio.get_running_loop().run_in_executor(None, state.metrics.text)]
         text = await asyncio.shield(making[0])
         kind = b"text/plain; version=0.0.4; charset=utf-8"
-        return Ready(text, headers_of(serving.now, len(text), None, kind))
+        return answer_of_now(serving.now, text, kind)
 
     return [facts, healthz, readyz, metrics]

@@ -21,7 +21,7 @@ from dtoss.kinds.all_kinds import OF_PLACES
 from dtoss.kinds.kind import Kind, Question, Tells
 from dtoss.kinds.searches import COUNT, KNN
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, json_answer, unless_modified, wants_arrow
+from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified, wants_arrow
 from dtoss.serve.bulk.query_pieces import check_hits
 from dtoss.serve.core.cursors import Cursor, check_question, first_of_page, question_sum, unknown_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
@@ -212,9 +212,9 @@ def evaluate(served: ServedSnapshot, where: str | None) -> None:
 def answer_gathered(request: Asker, served: ServedSnapshot, body: bytes) -> ASGIResponse:
     """Return an answer that was made with others of its turn."""
     note(request.scope, hits=hits_in(body))
-    return json_answer(request, served, body)
+    return kept_answer(request, served, body)
 
 
 def told_json(request: Asker, served: ServedSnapshot, **values: Any) -> ASGIResponse:
     """Return an answer of some values and the snapshot's name."""
-    return json_answer(request, served, orjson.dumps({"snapshot": served.name, **values}))
+    return kept_answer(request, served, orjson.dumps({"snapshot": served.name, **values}))

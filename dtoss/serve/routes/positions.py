@@ -16,7 +16,7 @@ from dtoss.log.log_schema import log_schema, roles_of
 from dtoss.rows.incoming import Incoming, Judgement
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.answers.responses import Asker, Ready, answer_of_now
 from dtoss.serve.auth.tokens import ADMITTED
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.bulk.rows_in import LINE_TYPES, kind_of_rows, rows_in
@@ -103,8 +103,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             raise Problem(429, str(busy), limit="positions", retry_after=max(ceil(busy.seconds), 1)) from None
         except Away as away:
             raise Problem(503, str(away), limit="positions", retry_after=1) from None
-        answer = orjson.dumps(_say(taken, judged))
-        return Ready(answer, headers_of(serving.now, len(answer), None))
+        return answer_of_now(serving.now, orjson.dumps(_say(taken, judged)))
 
     async def pass_on(request: Asker, body: bytes, writer: int) -> Ready:
         """Return what the server of the plan answers which writes the log, to the same request."""

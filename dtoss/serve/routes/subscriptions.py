@@ -12,8 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers.json_out import headers_of
-from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.answers.responses import Asker, Ready, answer_of_now
 from dtoss.serve.bulk.request_bodies import Bodies, of_bytes
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.requests.front import REQUEST_ID
@@ -109,8 +108,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     limits = settings.limits
 
     def answer(told_of: dict[str, Any]) -> Ready:
-        body = orjson.dumps({"snapshot": serving.now.name, **told_of})
-        return Ready(body, headers_of(serving.now, len(body), None))
+        return answer_of_now(serving.now, orjson.dumps({"snapshot": serving.now.name, **told_of}))
 
     def check_right(request: Asker) -> None:
         given = request.headers.get("authorization")
@@ -143,7 +141,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             body = await state.pool.run(
                 request, lambda stop: list_subscriptions(pages, after, limit, most, served.name, stop, token)
             )
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, body)
 
     @get("/subscriptions/{subscription_id:path}", opt={"responses": responses(ONE_SUBSCRIPTION, kept=False)})
     async def single(request: Asker, subscription_id: Id) -> ASGIResponse:

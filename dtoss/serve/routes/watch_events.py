@@ -10,8 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers.json_out import headers_of
-from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.answers.responses import Asker, answer_of_now
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.events.event_chunks import EventFilter
 from dtoss.serve.events.event_reader import Reading, beginning_of, page_behind
@@ -122,7 +121,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 lambda stop: page_behind(home, begin(stop), wanted, limit, seconds, served.name, stop, state.sizes)
             )
             state.metrics.sent_events(page.count)
-            return Ready(page.body, headers_of(served, len(page.body), None))
+            return answer_of_now(served, page.body)
 
         def first(stop: Stop) -> tuple[Reading, tuple[memoryview, int]]:
             reading = Reading(home, begin(stop), wanted, state.sizes.event_part)

@@ -15,7 +15,7 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of
-from dtoss.serve.answers.responses import Asker, Ready, is_known, not_modified, target_of, wants_arrow
+from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, is_known, not_modified, target_of, wants_arrow
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.routes.schemas import (
@@ -115,7 +115,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return orjson.dumps({"snapshot": served.name, "windows": found})
 
         body = await state.pool.run(request, work)
-        return Ready(body, headers_of(served, len(body), None))
+        return answer_of_now(served, body)
 
     @get("/windows/{name:str}", opt={"responses": responses(AT, arrow=True)})
     async def at(
