@@ -34,6 +34,13 @@ def join_rows(parts: Sequence[_T]) -> _T:
     return type(parts[0])(*(_join([getattr(part, name) for part in parts]) for name in names))
 
 
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece; one that is in one piece already is not copied."""
+    if isinstance(column, pa.Array):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
+
+
 def _take(column: Any, rows: Any) -> Any:
     if isinstance(column, Mapping):
         return {name: _take(one, rows) for name, one in column.items()}

@@ -19,6 +19,7 @@ from dtoss.errors import DtossError
 from dtoss.frames.coordinates import as_places, places_of
 from dtoss.frames.frame_types import Places
 from dtoss.geometry.space import LONLAT, Space, space_of
+from dtoss.names import position_names
 
 T = TypeVar("T")
 
@@ -108,7 +109,7 @@ class Server:
 
     def names(self) -> tuple[str, str]:
         """Return as what coordinates are called."""
-        return ("lon", "lat") if self.seen().space.geographic else ("x", "y")
+        return position_names(self.seen().space.geographic)
 
     def at(self, place: NDArray[np.float64]) -> dict[str, Any]:
         """Return a place as parameters."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dtoss.arrow_stream import stream_of
 from dtoss.client.http_connections import ARROW_MEDIA, Answer
+from dtoss.column_rows import one_chunk
 from dtoss.errors import DtossError
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
@@ -157,7 +158,7 @@ def hits_of(answer: Answer, queries: int, space: Space, first: int = 0) -> Hits:
         query = np.repeat(np.arange(first, first + queries), every)
     if len(query) != len(table):
         raise DtossError(f"the server's answer has {len(table):,} hits of {len(query):,}")
-    attributes = {name: _whole(table[name]) for name in table.column_names if name not in OURS}
+    attributes = {name: one_chunk(table[name]) for name in table.column_names if name not in OURS}
     return Hits(query, _array(table["id"]), _array(table["distance"]), attributes, FromServer(space))
 
 
@@ -185,18 +186,10 @@ def together(pieces: Sequence[Hits]) -> Hits:
     )
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [_none(column.type)])
-
-
-def _none(kind: pa.DataType) -> pa.Array:
-    return pa.array([], kind)
-
-
 def _array(column: pa.ChunkedArray) -> NDArray[Any]:
     """Return an array of its own, which callers may change, as those of an index in process."""
     if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
-        texts: NDArray[Any] = _whole(column).to_numpy(zero_copy_only=False).astype(object)
+        texts: NDArray[Any] = one_chunk(column).to_numpy(zero_copy_only=False).astype(object)
         return texts
     numbers: NDArray[Any] = column.to_numpy()
     return numbers if numbers.flags.writeable else numbers.copy()

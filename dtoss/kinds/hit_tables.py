@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import one_chunk
 from dtoss.hits import Hits
 from dtoss.partition import numbers, values_of
 
@@ -47,12 +48,6 @@ def hits_of_table(table: pa.Table, columns: Any = (), origin: Origin | None = No
     )
 
 
-def one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece."""
-    found = column.combine_chunks()
-    return found.cast(column.type) if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
-
-
 def renumber(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
     """Return hits of some places with the numbers that these have among all."""
     return table.set_column(0, "query", numbers(rows[values_of(table.column("query"))]))
@@ -73,8 +68,7 @@ def merge_hits(tables: list[pa.Table], k: int) -> pa.Table:
     if len(whole) < 2:
         return whole
     query = whole.column("query").to_numpy()
-    ids = pc.dictionary_encode(whole.column("id")).combine_chunks()
-    code = (ids.chunk(0) if isinstance(ids, pa.ChunkedArray) else ids).indices.to_numpy()
+    code = one_chunk(pc.dictionary_encode(whole.column("id"))).indices.to_numpy()
     # who has an object as a replica says the same distance of it as its owner
     first = np.append(True, (query[1:] != query[:-1]) | (code[1:] != code[:-1]))
     whole = whole.filter(pa.array(first))

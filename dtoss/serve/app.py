@@ -17,7 +17,7 @@ from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 import dtoss
-from dtoss.names import did_you_mean
+from dtoss.names import did_you_mean, position_names
 from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.bulk.request_bodies import Bodies
@@ -168,7 +168,7 @@ def check_names(request: Asker) -> None:
 
 
 def _coordinates(state: WorkerState) -> tuple[str, str]:
-    return ("lon", "lat") if state.serving.now.index.space.geographic else ("x", "y")
+    return position_names(state.serving.now.index.space.geographic)
 
 
 def _problem(request: Asker, problem: Any) -> Ready:

@@ -18,6 +18,7 @@ from dtoss.queries.cell_of import cell_at, outline_at
 from dtoss.queries.find_by_id import Place
 from dtoss.serve.answers.json_out import json_value
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
+from dtoss.serve.core.problems import Problem
 
 
 class ObjectQuestion(msgspec.Struct, frozen=True):
@@ -33,6 +34,11 @@ class ObjectQuestion(msgspec.Struct, frozen=True):
     text_ids: bool = False
     where: str | None = None  # One that does not satisfy it is none; None for any
     columns: tuple[str, ...] | None = None  # The attributes that are told; None for all
+
+
+def no_object(served: ServedSnapshot, text: str) -> Problem:
+    """Return what is said of an id that no object has."""
+    return Problem(404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text)
 
 
 def id_of(index: Index, text: str) -> int | str:

@@ -60,6 +60,12 @@ def wants_arrow(request: Asker) -> bool:
     return named.get(_ARROW, 0.0) > 0.0 and max(named, key=lambda kind: named[kind]) == _ARROW
 
 
+def header_of(request: Asker, name: str) -> bytes | None:
+    """Return a header as it came; None where there is none."""
+    given = request.headers.get(name)
+    return None if given is None else given.encode("latin-1")
+
+
 def target_of(request: Asker) -> bytes:
     """Return the path and query of a request as they came."""
     raw: bytes = request.scope["raw_path"]

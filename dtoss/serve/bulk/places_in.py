@@ -25,6 +25,7 @@ from dtoss.geometry.polygons import arcs_meant
 from dtoss.geometry.space import Space, as_positions
 from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.kinds.kind import Shapes
+from dtoss.names import position_names
 from dtoss.queries.covered import Shape, boxes_of, list_shapes, polygons_of
 from dtoss.serve.answers.json_out import ARROW_TYPE
 from dtoss.serve.answers.responses import Asker
@@ -69,7 +70,7 @@ def places_in(
     body: bytes | bytearray, arrow: bool, space: Space, most: int, stop: Stop, radius: bool = False
 ) -> Places:
     """Return the places of a body."""
-    names = ("lon", "lat") if space.geographic else ("x", "y")
+    names = position_names(space.geographic)
     if arrow:
         columns = columns_in(body, names, ("radius",) if radius else (), most, stop.check)
         positions = np.stack([columns[name] for name in names], axis=1)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import one_chunk
 from dtoss.serve.core.server_settings import USUAL_SIZES
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_lines import carried_columns, join_lines, line_column
@@ -152,8 +153,7 @@ def _frames(events: pa.Table, settings: Settings) -> pa.Array:
 
 
 def _plain(events: pa.Table, name: str) -> pa.Array:
-    column = events.column(name)
-    found = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    found = one_chunk(events.column(name))
     return found.dictionary_decode() if isinstance(found, pa.DictionaryArray) else found
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import one_chunk
 from dtoss.geometry.space import HALF_TURN, Space
 from dtoss.tiles.drawings import (
     TILE_PIXELS,
@@ -145,13 +146,9 @@ def placed_of(table: pa.Table, space: Space, built: SubscriptionIndex | None = N
     owners = np.concatenate([round_, flat, owner]).astype(np.int64)
     order = np.argsort(owners, kind="stable")
     rects = np.concatenate([circles, boxes, zones])[order]
-    ids = table.column("id").combine_chunks().cast(pa.large_string())
+    ids = table.column("id").cast(pa.large_string())
     expires = np.asarray(pc.fill_null(table.column("expires"), _NEVER).to_numpy())
-    return Placed(table, space, rects, owners[order], hashes_of(_one(ids)), expires)
-
-
-def _one(column: Any) -> pa.Array:
-    return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return Placed(table, space, rects, owners[order], hashes_of(one_chunk(ids)), expires)
 
 
 def _polygons_of(

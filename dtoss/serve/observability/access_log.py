@@ -24,6 +24,7 @@ from pyarrow import fs
 from dtoss.commits.process import is_left, passing_name
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
+from dtoss.names import position_names
 from dtoss.serve.observability.partition_counts import Homes, Kept, Sample, Values, rounding_of
 from dtoss.snapshots.store_location import OBJECT_STORES, filesystem_of
 
@@ -90,7 +91,7 @@ class Accesses:
     ) -> None:
         if sample is not None and sample < 1:
             raise ValueError(f"the sample of accesses is {sample}: at least 1 is wanted, or none of the log at all")
-        self._names = ("lon", "lat") if space.geographic else ("x", "y")
+        self._names = position_names(space.geographic)
         self._amounts = amounts
         self._size = sample or amounts.rows
         self._all = sample is None

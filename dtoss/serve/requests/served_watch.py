@@ -12,10 +12,15 @@ from dtoss.watch.subscriptions.paging import Pages
 from dtoss.watch.watch_folder import Home
 
 
+def no_watch() -> Problem:
+    """Return what is said where a server has no watch."""
+    return Problem(404, "the server tells of no watch: --watch names one", limit="watch")
+
+
 def home_of(state: WorkerState) -> Home:
     """Return where the watch is."""
     if state.home is None:
-        raise Problem(404, "the server tells of no watch: --watch names one", limit="watch")
+        raise no_watch()
     return state.home
 
 
@@ -34,8 +39,7 @@ def of_watch(state: WorkerState) -> Iterator[None]:
     except InputError as error:
         raise Problem(400, str(error)) from None
     except (StoreError, OSError) as error:
-        state.metrics.watch_failed()
-        state.log.event("watch not read", detail=str(error))
+        state.watch_not_read(str(error))
         raise Problem(
             503,
             "the files of the watch cannot be read or written now: the server's log says why; ask again",

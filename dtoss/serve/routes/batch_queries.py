@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dtoss.kinds.all_kinds import ALL_KINDS, SHAPED
 from dtoss.kinds.kind import About, Kind, Question, Shapes, Tells
 from dtoss.kinds.shapes import IN_BOXES, question_of_shapes
+from dtoss.names import position_names
 from dtoss.serve.answers.arrow_out import BATCH_HITS, column_stream
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
@@ -305,7 +306,7 @@ def body_of(geographic: bool, *, radius: bool = False) -> dict[str, Any]:
         far = array({**NUMBER, "minimum": 0})
         properties["radius"] = far | {"description": "Of each place; one number, of all, is read too."}
         example["radius"] = [1000.0, 500.0]
-    names = ("lon", "lat") if geographic else ("x", "y")
+    names = position_names(geographic)
     title = "PlacesWithRadii" if radius else "Places"
     schema = fields(title, ("positions",), **properties) | {"additionalProperties": False}
     stream = f"An Arrow IPC stream with the columns {', '.join(names)}{' and perhaps radius' if radius else ''}."

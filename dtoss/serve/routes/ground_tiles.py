@@ -15,6 +15,7 @@ from dtoss.serve.core.problems import Problem
 from dtoss.serve.map.pmtiles import CONTENT_OF_KIND, DEEPEST_GROUND, unzip
 from dtoss.serve.map.static_files import SAFE, takes_gzip
 from dtoss.serve.routes.schemas import sent_as
+from dtoss.serve.routes.tiles import check_tile
 from dtoss.serve.state.worker_state import WorkerState
 
 GROUND_SECONDS = 3_600
@@ -46,10 +47,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         y: Annotated[int, PathParameter(ge=0, lt=2**DEEPEST_GROUND, description="From the north.")],
     ) -> ASGIResponse:
         """Return a tile of the ground under the map."""
-        if max(x, y) >= 2**z:
-            raise Problem(
-                404, f"there is no tile {x}, {y} at zoom {z}: 0 to {2**z - 1}", limit="y", value=max(x, y), bound=2**z
-            )
+        check_tile(z, x, y)
         passed_on = archive.zipped and takes_gzip(request.headers.get("accept-encoding", ""))
 
         def work(stop: Stop) -> bytes:

@@ -13,6 +13,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.kinds.searches import DEFAULT_K
 from dtoss.serve.answers.json_out import JSON_TYPE
+from dtoss.serve.answers.one_object import no_object
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified
 from dtoss.serve.bulk.request_bodies import Bodies, of_corners
@@ -164,9 +165,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         try:
             body, place = await state.pool.run(request, work)
         except KeyError:
-            raise Problem(
-                404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text
-            ) from None
+            raise no_object(served, text) from None
         state.accesses.many(*place, None, None)
         return kept_answer(request, served, body)
 

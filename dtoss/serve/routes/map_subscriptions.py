@@ -18,6 +18,7 @@ from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.map.one_subscription import fence_told
 from dtoss.serve.map.subscriptions_in_view import MOST_SHOWN, FenceSource
+from dtoss.serve.requests.served_watch import no_watch
 from dtoss.serve.rights.own_subscriptions import check_own, condition_as_asked
 from dtoss.serve.rights.sight import token_of
 from dtoss.serve.routes.parameters import Snapshot
@@ -68,8 +69,7 @@ def readable(state: WorkerState) -> Iterator[None]:
         yield
     except (InputError, StoreError, OSError) as error:
         why = " ".join(str(error).split())
-        state.metrics.watch_failed()
-        state.log.event("watch not read", detail=why)
+        state.watch_not_read(why)
         raise Problem(503, f"the watch cannot be read: {why}", limit="watch", retry_after=5) from None
 
 
@@ -79,7 +79,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
     def source() -> FenceSource:
         if showing.fences is None:
-            raise Problem(404, "the server tells of no watch: --watch names one", limit="watch")
+            raise no_watch()
         return showing.fences
 
     @get("/map/subscriptions", opt={"responses": responses(DRAWN_FENCES, kept=False)})

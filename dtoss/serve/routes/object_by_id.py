@@ -10,10 +10,9 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
-from dtoss.serve.answers.one_object import ObjectQuestion, object_answer
+from dtoss.serve.answers.one_object import ObjectQuestion, no_object, object_answer
 from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified, wants_arrow
 from dtoss.serve.core.pool import Stop
-from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import note
 from dtoss.serve.rights.sight import check_whole, sight_of
 from dtoss.serve.routes.parameters import Ids, Snapshot
@@ -63,9 +62,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         try:
             body, place = await state.pool.run_steps(request, work)
         except KeyError:
-            raise Problem(
-                404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text
-            ) from None
+            raise no_object(served, text) from None
         state.accesses.many(*place, None, None)
         note(request.scope, hits=1)
         return kept_answer(request, served, body, ARROW_TYPE if arrow else JSON_TYPE)

@@ -14,7 +14,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.errors import InputError, StoreError
 from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.answers.responses import Asker, Ready, header_of
 from dtoss.serve.auth.tokens import PEER
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.cluster.cluster import NOT_HELD, NOT_READ, OTHER_SNAPSHOT
@@ -129,8 +129,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
 
 def check_peer(state: WorkerState, request: Asker) -> None:
     """Refuse who is no server of a plan."""
-    given = request.headers.get("authorization")
-    if not state.doors.is_peer(None if given is None else given.encode("latin-1")):
+    if not state.doors.is_peer(header_of(request, "authorization")):
         raise Problem(
             403,
             f"{request.scope['path']} is for the servers of a plan: the line of their token in --token-file ends in "
@@ -142,7 +141,7 @@ def check_peer(state: WorkerState, request: Asker) -> None:
 def wire_of(request: Asker) -> Wire:
     """Return the version of a message."""
     try:
-        wire = read_wire(request.headers.get(WIRE_HEADER.decode()))
+        wire = read_wire(header_of(request, WIRE_HEADER.decode()))
     except ValueError as error:
         raise Problem(400, str(error), limit="wire") from None
     if (why := unread(wire)) is not None:

@@ -16,7 +16,7 @@ from dtoss.log.log_schema import log_schema, roles_of
 from dtoss.rows.incoming import Incoming, Judgement
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.answers.responses import Asker, Ready, answer_of_now
+from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, header_of
 from dtoss.serve.auth.tokens import ADMITTED
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.bulk.rows_in import LINE_TYPES, kind_of_rows, rows_in
@@ -60,7 +60,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         return known[served.name]
 
     def check_right(request: Asker) -> None:
-        given, origin, host = (_header(request, name) for name in ("authorization", "origin", "host"))
+        given, origin, host = (header_of(request, name) for name in ("authorization", "origin", "host"))
         why = None
         if not settings.allow_positions or state.intake is None:
             why = "the server was started without --allow-positions: positions are told to one that was, or by files"
@@ -111,7 +111,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         scope: Any = request.scope
         assert circle is not None
         state.doors.give_back(scope[ADMITTED])  # that one counts it by the same token
-        sent += [(name.encode(), said) for name in SENT_ON if (said := _header(request, name)) is not None]
+        sent += [(name.encode(), said) for name in SENT_ON if (said := header_of(request, name)) is not None]
         link = circle.links.get(writer)
         try:
             if link is None:
@@ -133,12 +133,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
 
 
 def _is_passed(request: Asker) -> bool:
-    return _header(request, PASSED.decode()) is not None
-
-
-def _header(request: Asker, name: str) -> bytes | None:
-    given = request.headers.get(name)
-    return None if given is None else given.encode("latin-1")
+    return header_of(request, PASSED.decode()) is not None
 
 
 def _say(taken: Receipt, judged: Judgement) -> dict[str, Any]:

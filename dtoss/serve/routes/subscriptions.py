@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers.responses import Asker, Ready, answer_of_now
+from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, header_of
 from dtoss.serve.bulk.request_bodies import Bodies, of_bytes
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.requests.front import REQUEST_ID
@@ -111,11 +111,10 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         return answer_of_now(serving.now, orjson.dumps({"snapshot": serving.now.name, **told_of}))
 
     def check_right(request: Asker) -> None:
-        given = request.headers.get("authorization")
         why = None
         if not settings.allow_subscribe:
             why = "the server was started without --allow-subscribe: subscriptions are not changed by requests"
-        elif not state.doors.may_write(None if given is None else given.encode("latin-1")):
+        elif not state.doors.may_write(header_of(request, "authorization")):
             why = "the token may only read: its line in the token file has to have the word subscribe"
         if why is not None:
             state.metrics.not_subscribed("rights")

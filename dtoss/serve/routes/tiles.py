@@ -76,10 +76,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return a tile of a layer: objects, regions or cells of a snapshot, for maps."""
         check_condition(where, limits.condition_length)
         y = int(row.removesuffix(".mvt"))
-        if max(x, y) >= 2**z:
-            raise Problem(
-                404, f"there is no tile {x}, {y} at zoom {z}: 0 to {2**z - 1}", limit="y", value=max(x, y), bound=2**z
-            )
+        check_tile(z, x, y)
         make = layer_of(layer)
         token = token_of(request)
         if layer != OF_OBJECTS:
@@ -99,6 +96,14 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         return Ready(body, [*kept_so, length, *([(b"content-encoding", b"gzip")] if zipped and body else [])])
 
     return [tile]
+
+
+def check_tile(z: int, x: int, y: int) -> None:
+    """Refuse a tile beyond those of its zoom."""
+    if max(x, y) >= 2**z:
+        raise Problem(
+            404, f"there is no tile {x}, {y} at zoom {z}: 0 to {2**z - 1}", limit="y", value=max(x, y), bound=2**z
+        )
 
 
 async def open_by_now(serving: Serving, name: str, seconds: float) -> ServedSnapshot:

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import one_chunk
 from dtoss.kinds.alone import Alone
-from dtoss.kinds.hit_tables import SATISFIED, hits_of_table, one_chunk
+from dtoss.kinds.hit_tables import SATISFIED, hits_of_table
 from dtoss.kinds.kind import A, Question, Tells
 from dtoss.serve.answers.one_object import ObjectQuestion
 from dtoss.serve.answers.open_snapshots import ServedSnapshot

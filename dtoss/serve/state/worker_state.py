@@ -81,9 +81,10 @@ class WorkerState:
         if self.home is None:
             return None
         most = self.settings.limits.event_streams
-        return Tail(self.home, self.pool, most, self._not_read, self.paces.tail)
+        return Tail(self.home, self.pool, most, self.watch_not_read, self.paces.tail)
 
-    def _not_read(self, why: str) -> None:
+    def watch_not_read(self, why: str) -> None:
+        """Take it that the watch could not be read, or changed."""
         self.metrics.watch_failed()
         self.log.event("watch not read", detail=why)
 
