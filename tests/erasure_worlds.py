@@ -19,8 +19,8 @@ from dtoss.history.versions import Home as PastHome
 from dtoss.serve.observability.access_log import AccessFiles, Waiting
 from dtoss.serve.observability.partition_counts import Sample
 from dtoss.snapshots.partition_file import checksum
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_events
 from dtoss.watch.events.readers import Filter, Reader, keep_reader

@@ -136,20 +136,23 @@ def map_entry(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
 
     Cost O(bytes): all are hashed, so that no damage becomes an answer. Whoever asks keeps what is returned.
     """
-    path = folder.path(room, name)
-    try:
-        if isinstance(folder, LocalFolder):
-            found, _ = map_file(path)
-        else:
-            data = folder.read(room, name)
-            if data is None:
-                raise FileNotFoundError(path)
-            found = pa.py_buffer(data)
-    except (FileNotFoundError, NotADirectoryError):
-        raise StoreError(f"{path} is missing: {remedy}") from None
+    path, found = folder.path(room, name), mapped_bytes(folder, room, name)
+    if found is None:
+        raise StoreError(f"{path} is missing: {remedy}")
     if not name.rpartition(".")[0].endswith(hashlib.sha256(found).hexdigest()[:HASH_DIGITS]):
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with; {remedy}")
     return found
+
+
+def mapped_bytes(folder: Folder, *parts: str) -> pa.Buffer | None:
+    """Return the bytes of a file, mapped on a disk and read whole from elsewhere; None where it is missing."""
+    if not isinstance(folder, LocalFolder):
+        data = folder.read(*parts)
+        return None if data is None else pa.py_buffer(data)
+    try:
+        return map_file(folder.path(*parts))[0]
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
 
 
 def merged_from(sizes: Sequence[int], more: int) -> int:

@@ -42,6 +42,7 @@ class NamedFile:
     needed: bool = True  # Whether it has to be there
     spared: bool = False  # Whether it stays although it need not be there, for whoever has just listed it
     check: Check | None = None
+    mapped: bool = False  # Whether it is mapped where that can be, and not read: its check may keep what it is given
 
 
 Walk = Callable[[Look | None, range], Iterator[NamedFile]]
@@ -63,6 +64,7 @@ class Table:
     # What a commit did: "what", in a word or two, and facts of it
     said: Callable[[Commit], dict[str, Any]] = lambda commit: {"what": str(commit.document.get("kind", ""))}
     last: str = ""  # How names of files begin that go last of their folder
+    remedy: str = ""  # The end of a sentence about a file that is damaged: what to do
 
 
 def orphans_of(table: Table, *, erase: bool = False) -> dict[str, dict[str, int]]:
@@ -76,7 +78,7 @@ def orphans_of(table: Table, *, erase: bool = False) -> dict[str, dict[str, int]
     head = table.chain.head()
     for one in table.named(None, range(1, 1 if head is None else head.number + 1)):
         if one.needed or (one.spared and not erase):
-            there[one.room].pop(one.file.name, None)
+            there.get(one.room, {}).pop(one.file.name, None)
     return there
 
 
@@ -139,7 +141,8 @@ def _verify(table: Table, look: Look) -> None:
     try:
         for one in table.named(look, range(first, last + 1)):
             lines = len(look.found.damaged) + len(look.found.unread)
-            data = look.bytes_of(folder, one.room, one.file, needed=one.needed)
+            how = {"needed": one.needed, "mapped": one.mapped}
+            data = look.bytes_of(folder, one.room, one.file, remedy=table.remedy, **how)
             if data is not None and one.check is not None:
                 one.check(look, folder.path(one.room, one.file.name), data, one.file)
             if len(look.found.damaged) + len(look.found.unread) > lines:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dtoss.commits.chain import COMMITS, HINT, RESTORE, Chain, decode, file_of, log_of
-from dtoss.commits.file_entry import ANY_BYTES, FileEntry
+from dtoss.commits.file_entry import ANY_BYTES, FileEntry, mapped_bytes
 from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError, Unreadable, unreadable
 
@@ -38,6 +38,11 @@ class VerifyReport:
         """Return it as JSON has it: what is held beside the other counts."""
         counts = {"commits": self.commits, "files": self.files, "bytes": self.bytes}
         return {**counts, **self.held, "damaged": self.damaged, "unread": self.unread}
+
+    def become(self, other: VerifyReport) -> None:
+        """Say what another one says, and no more."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(other, one.name))
 
     def hold(self, name: str, count: int) -> None:
         """Count more of what files hold."""
@@ -99,27 +104,29 @@ class Look:
         """Say what is wrong, or could not be read, once."""
         note(self.found, what)
 
-    def bytes_of(self, folder: Folder, room: str, file: FileEntry, *, needed: bool) -> bytes | None:
+    def bytes_of(
+        self, folder: Folder, room: str, file: FileEntry, *, needed: bool, mapped: bool, remedy: str
+    ) -> bytes | pa.Buffer | None:
         """Return the bytes of a file that are as it is listed; None of others, and of a file that was looked at."""
-        path = folder.path(room, file.name)
+        path, parts = folder.path(room, file.name), (*room.split("/"), file.name)
         if (path, file.sha256) in self._looked:
             return None
         try:
-            data = folder.read(*room.split("/"), file.name)
+            data = mapped_bytes(folder, *parts) if mapped else folder.read(*parts)
         except OSError as error:
             self.wrong(error)
             return None
         if data is None:
             if needed:
-                self.wrong(f"{path} is missing")
+                self.wrong(f"{path} is missing{remedy}")
             return None
         self._looked.add((path, file.sha256))
         self.found.files += 1
         self.found.bytes += len(data)
         if file.bytes != ANY_BYTES and len(data) != file.bytes:
-            self.wrong(f"{path} is damaged: it has {len(data):,} bytes, {file.bytes:,} are listed")
-        elif hashlib.sha256(data).hexdigest() != file.sha256:
-            self.wrong(f"{path} is damaged: it does not have the bytes that it was written with")
+            self.wrong(f"{path} is damaged: it has {len(data):,} bytes, {file.bytes:,} are listed{remedy}")
+        elif file.sha256 and hashlib.sha256(data).hexdigest() != file.sha256:
+            self.wrong(f"{path} is damaged: it does not have the bytes that it was written with{remedy}")
         else:
             return data
         return None

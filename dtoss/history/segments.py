@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dtoss.commits.file_entry import map_file
-from dtoss.commits.folder import Folder, LocalFolder, Mark
+from dtoss.commits.file_entry import mapped_bytes
+from dtoss.commits.folder import Folder, Mark
 from dtoss.errors import StoreError
 
 SEGMENTS = "segments"
@@ -97,16 +97,9 @@ class _Place:
 @lru_cache(_KEPT)
 def _read(place: _Place) -> pa.Table:
     path, segment, folder = place.path, place.segment, place.folder
-    if isinstance(folder, LocalFolder):
-        try:
-            data, _ = map_file(path)
-        except FileNotFoundError:
-            raise gone_error(path) from None
-    else:
-        found = folder.read(SEGMENTS, segment.name)
-        if found is None:
-            raise gone_error(path)
-        data = pa.py_buffer(found)
+    data = mapped_bytes(folder, SEGMENTS, segment.name)
+    if data is None:
+        raise gone_error(path)
     if zlib.crc32(data) != segment.crc:
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with; roll back")
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()

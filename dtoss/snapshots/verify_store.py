@@ -1,8 +1,4 @@
-"""Everything that can be said of a store's health: the chain of commits, all checksums, and whether the content agrees.
-
-What is found is listed by file, so that whoever reads it knows what to restore, or what to roll back from.
-
-Whether the partitions of a snapshot agree with the regions, with each other, with the borders and the tombstones.
+"""Whether the partitions of a snapshot agree with the regions, with each other, with the borders and the tombstones.
 
 Checksums say that files are as they were written. This says that they were written right: what a partition's own
 structure (:mod:`dtoss.snapshots.structure`) cannot tell.
@@ -19,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.commits.verify_report import VerifyReport, added_reports, note, noting, verify_chain
 from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import int32_at
@@ -29,11 +24,9 @@ from dtoss.id_filter import filter_of_ids, order_of_ids
 from dtoss.partition import Graph, Ids, Partition
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
-from dtoss.snapshots.lineage import entries_of
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import decode_tombstones
-from dtoss.snapshots.read_file import borders_in, check_sum, partition_in
-from dtoss.snapshots.store import Store
+from dtoss.snapshots.read_file import borders_in, partition_in
 from dtoss.snapshots.structure import time_type
 
 if TYPE_CHECKING:
@@ -41,77 +34,7 @@ if TYPE_CHECKING:
     from dtoss.snapshots.mapped_file import Source
 
 
-def verify_store(store: Store, snapshot: str | None = None) -> VerifyReport:
-    """Return what is wrong with a store, and what could not be read; nothing of what is found is an error.
-
-    ``snapshot``: the only one to look at; all finished ones when None.
-
-    Looked at are the chain of commits; of each snapshot the manifest against its commit, and the size and SHA-256 of
-    each file; and what the files hold: counts, each id in one partition only, each object in its region, replicas as
-    their owners have them and none missing, the order and filter of ids, times, tombstones, and that graphs name each
-    edge from both ends. A snapshot that is removed meanwhile is left out. Cost O(bytes), and half a second of
-    processor time a million objects, one where ids are strings.
-    """
-    found = VerifyReport(held={"snapshots": [], "objects": 0})
-    reports = [found]
-    with noting(found):
-        for one in _look(store, snapshot, found):
-            reports.append(one)  # those of before stay where the next cannot be read
-    return added_reports(reports)
-
-
-def _look(store: Store, snapshot: str | None, found: VerifyReport) -> Iterator[VerifyReport]:
-    """Look at the commits, and yield what was found of each snapshot."""
-    if store.chain.listed() != ([], []):
-        for what in verify_chain(store.chain):
-            note(found, what)
-        # what is listed need not be warned of as well
-        store.told(found.damaged)
-        last = store.last()
-        found.commits = 0 if last is None else last.number
-        try:
-            store.current()
-        except StoreError as error:
-            note(found, error)
-    finished = store.snapshots()
-    if not finished:
-        store.current()  # which says what is missing
-    if snapshot is not None and snapshot not in finished:
-        raise StoreError(f"{store.shown} has no snapshot {snapshot!r}; it has {', '.join(finished)}")
-    for name in finished if snapshot is None else [snapshot]:
-        one = _verify_snapshot(store, name)
-        if not one.damaged or name in store.snapshots():
-            yield one
-
-
-def _verify_snapshot(store: Store, snapshot: str) -> VerifyReport:
-    found = VerifyReport(held={"snapshots": [snapshot]})
-    path = store.file("snapshots", snapshot, "manifest.json")
-    try:
-        manifest = store.manifest(snapshot)
-        space_of_manifest(manifest)
-        regions_of_manifest(manifest)
-    except StoreError as error:
-        note(found, error if path in str(error) else type(error)(f"{path}: {error}"))
-        return found
-    found.hold("objects", manifest["objects"])
-    sources: dict[str, Source] = {}
-    for entry in entries_of(manifest):
-        found.files += 1
-        found.bytes += entry["bytes"]
-        try:
-            source = store.source(snapshot, entry["file"], entry["bytes"])
-            check_sum(source, entry)
-        except StoreError as error:
-            note(found, error)
-        else:
-            sources[entry["file"]] = source
-    for file, what in _content(manifest, sources):
-        found.damaged.append(what if file is None else f"{store.file('snapshots', snapshot, file)} is damaged: {what}")
-    return found
-
-
-def _content(manifest: dict[str, Any], sources: dict[str, Source]) -> Iterator[tuple[str | None, str]]:
+def faults_of(manifest: dict[str, Any], sources: dict[str, Source]) -> Iterator[tuple[str | None, str]]:
     """Yield (file, what is wrong) for the files whose checksums hold; no file where the text names it."""
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
     partitions: dict[int, Partition] = {}

@@ -22,7 +22,7 @@ from dtoss.compiled.notice import COMPILING_SAID, QUIET, quiet
 from dtoss.compiled.second_process import SECOND, can_start, program
 from dtoss.locks import processors
 from dtoss.option import Option
-from pipelines.command.store_tables import beside_snapshots
+from pipelines.command.store_tables import part_of, parts_of
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, Snapshot, Store
 from pipelines.command.terminal.table_reports import print_log, print_reports
@@ -30,7 +30,6 @@ from pipelines.options.said_amounts import duration
 from pipelines.options.snapshot_options import Lease
 
 if TYPE_CHECKING:
-    from dtoss.commits.verify_report import VerifyReport
     from pipelines.forget import Report
 
 
@@ -53,7 +52,7 @@ def gc(
     if not place.folder.there():
         place.current()  # which says so: no store is made where there is none
     removed = place.clear(keep, keep_for=keep_for or 0.0, lease=lease)
-    others = {one.name: one.clear() for one in beside_snapshots(store)}
+    others = {one.name: one.clear() for one in parts_of(store) if one.clear is not None}
     if as_json:
         more = {"tables": {name: asdict(gone) for name, gone in others.items()}} if others else {}
         print(json.dumps({"removed": removed, "snapshots": place.snapshots(), **more}))
@@ -72,23 +71,14 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Say which commits a store had, with its watches, windows and live patterns: when, by whom, what was done."""
-    from itertools import islice
-
-    from dtoss.snapshots.lineage import said_by
+    from dtoss.commits.table import log_of
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
 
-    place, others = StorePlace(store), list(beside_snapshots(store))
-    commits = []
-    for commit in islice(place.chain.newest_first(on_stderr), count):
-        facts = said_by(commit)
-        commits.append({"table": "snapshots", "what": facts.pop("kind"), **facts})
-    if not commits and not others:
-        place.current()
-    for one in others:
-        from dtoss.commits.table import log_of
-
-        commits += [facts for table in one.tables() for facts in log_of(table, count, on_stderr)]
+    tables = [table for one in parts_of(store) for table in one.tables()]
+    commits = [facts for table in tables for facts in log_of(table, count, on_stderr)]
+    if not commits:
+        StorePlace(store).current()  # which says that there is none
     print_log(sorted(commits, key=lambda one: one["time"], reverse=True)[:count], as_json)
 
 
@@ -175,42 +165,13 @@ def verify(
 ) -> None:
     """Look at all that a store holds: every checksum, commits, and what files hold; name each file that is damaged."""
     kinds = {"snapshot": snapshot, "watch": watch, "windows": windows, "patterns": patterns}
-    given = [name for name, value in kinds.items() if value is not None]
+    given = [(kind, name) for kind, name in kinds.items() if name is not None]
     if len(given) > 1:
-        raise ValueError(f"--{given[0]} and --{given[1]} are both given: one of them is wanted")
-    if windows is not None:
-        from dtoss.windows.processing.windows_tables import verify_windows
-        from dtoss.windows.storage.window_folder import Home as WindowsHome
-
-        found = {"": verify_windows(WindowsHome(store, windows))}
-    elif watch is not None:
-        from dtoss.watch.events.watch_tables import verify_watch
-        from dtoss.watch.watch_folder import Home as WatchHome
-
-        found = {"": verify_watch(WatchHome(store, watch))}
-    elif patterns is not None:
-        from pipelines.load_patterns.patterns_folder import Home as PatternsHome
-        from pipelines.load_patterns.patterns_table import verify_live
-
-        found = {"": verify_live(PatternsHome(store, patterns))}
-    else:
-        found = _verify_all(store, snapshot)
-    code = print_reports(found, as_json)
+        raise ValueError(f"--{given[0][0]} and --{given[1][0]} are both given: one of them is wanted")
+    parts = [part_of(store, *given[0])] if given else parts_of(store)
+    code = print_reports({one.name: one.verify() for one in parts}, as_json)
     if code:
         raise typer.Exit(code)
-
-
-def _verify_all(store: str, snapshot: str | None) -> dict[str, VerifyReport]:
-    """Return what was found of snapshots, and without one of all that a store holds beside them, by its name."""
-    from dtoss.snapshots.store import Store as StorePlace
-    from dtoss.snapshots.verify_store import verify_store
-
-    place = StorePlace(store)
-    others = [] if snapshot is not None else list(beside_snapshots(store))
-    found = {}
-    if not others or place.head() is not None or place.snapshots():
-        found["snapshots"] = verify_store(place, snapshot)
-    return found | {one.name: one.verify() for one in others}
 
 
 _FROM_THE_END = """

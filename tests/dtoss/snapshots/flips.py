@@ -19,8 +19,8 @@ import pyarrow as pa
 import dtoss
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from tests.dtoss.snapshots.damaged_stores import stored
 
 OBJECTS = 240

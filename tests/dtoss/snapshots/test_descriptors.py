@@ -15,8 +15,8 @@ from dtoss.commits.file_entry import map_file
 from dtoss.errors import StoreError, Unreadable, of_system
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.reload.prepare import first_snapshot, head_of
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from pipelines.rows.survey import objects_now
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable

@@ -15,8 +15,8 @@ import dtoss
 from dtoss.errors import StoreError
 from dtoss.partition import Graph
 from dtoss.snapshots.manifest_fields import hash_of
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.snapshots.flips import made_store, silent_flips
 from tests.dtoss.snapshots.test_format_2 import as_format_2, sample  # noqa: F401

@@ -17,7 +17,7 @@ from dtoss.history.maintenance.history_table import clear, verify_history
 from dtoss.history.maintenance.history_table import table_of as history_table
 from dtoss.history.versions import Home as PastHome
 from dtoss.snapshots.store import Store
-from pipelines.command.store_tables import beside_snapshots
+from pipelines.command.store_tables import parts_of
 from tests.erasure_worlds import make
 from tests.pipelines.load_patterns.logs import flushes, patterns_bytes, world_in, write
 from tests.refusals import NO_MORE, REFUSAL, descriptors, unopenable
@@ -48,7 +48,7 @@ def folder(whole, tmp_path):
 
 def tables_in(folder):
     """All tables, by name."""
-    found = [table for one in beside_snapshots(str(folder / "store")) for table in one.tables()]
+    found = [table for one in parts_of(str(folder / "store")) for table in one.tables()]
     return {table.name: table for table in [*found, history_table(PastHome(str(folder / "history")))]}
 
 
@@ -125,7 +125,7 @@ def looks(folder):
     """What is looked at, by the path of its folder: what looks, and its tables."""
     store, past = folder / "store", PastHome(str(folder / "history"))
     paths = [store / "watch/default", store / "windows/w", store / "patterns/live", store / "forgotten"]
-    found = dict(zip(paths, beside_snapshots(str(store)), strict=True))
+    found = dict(zip(paths, parts_of(str(store))[1:], strict=True))
     made = {path: (one.verify, one.tables()) for path, one in found.items()}
     return made | {folder / "history": (lambda: verify_history(past), [history_table(past)])}
 
@@ -203,7 +203,7 @@ def test_nothing_goes_where_the_newest_commit_cannot_be_read(folder):
 
 def test_erasing_leaves_nothing_that_is_spared(folder):
     """Files that stay for whoever has just listed them go, too."""
-    (watch,) = [one for one in beside_snapshots(str(folder / "store")) if one.name == "watch default"]
+    (watch,) = [one for one in parts_of(str(folder / "store")) if one.name == "watch default"]
     batches, _ = watch.tables()
     remove_orphans(batches, 0.0)
     left = orphans_of(batches, erase=True)

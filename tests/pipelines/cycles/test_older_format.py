@@ -9,8 +9,8 @@ import pytest
 
 import dtoss
 from dtoss.errors import StoreError
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from pipelines.cycle import cycle
 from pipelines.rebuild import rebuild
 from tests.dtoss.snapshots.test_format_2 import SAMPLE

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.rows.input_columns import Columns
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.jobs.cases import CASES, N, plain

@@ -13,8 +13,8 @@ import pytest
 import dtoss
 from dtoss.opening import open_index
 from dtoss.rows.input_columns import Columns
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
 from pipelines.rows.position_frame import from_frame, source_of, time_of
 from pipelines.rows.read_files import read_positions

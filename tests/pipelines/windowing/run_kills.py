@@ -27,8 +27,8 @@ import typer
 import dtoss
 from datasets.tables.command import run, say
 from dtoss.commits.offsets import Ledger
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home
