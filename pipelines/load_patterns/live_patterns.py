@@ -20,10 +20,10 @@ import pyarrow as pa
 import ceps
 from dtoss.commits.chain import Commit
 from dtoss.commits.lease import Writer, take
-from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.named import path_in
 from dtoss.commits.offsets import Ledger
 from dtoss.commits.process import passing_name
+from dtoss.commits.table import tidy
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
@@ -31,6 +31,7 @@ from dtoss.snapshots.store_location import hide_keys
 from pipelines.load_patterns.log_files import Group, LogFolder
 from pipelines.load_patterns.patterns_folder import NAMES, NAMES_SCHEMA, PANED, ROWS, Home, Spec, State, check_spec
 from pipelines.load_patterns.patterns_of_sums import EPOCH, CountedPatterns
+from pipelines.load_patterns.patterns_table import table_of
 from pipelines.load_patterns.reads_by_request import Reader
 from pipelines.load_patterns.request_panes import Panes, added, panes_of, patterns_of
 from pipelines.loop.stopping import Stopping
@@ -183,9 +184,10 @@ class LivePatterns:
         commit = self.home.chain.append(state.as_json(), after)
         with suppress(StoreError):  # whoever has the lease by now goes on from this commit
             lease.check()
-            self.home.remove_old(before, state)
-            clear_passing(self.home.chain)
-            fold(self.home.chain, warn=self.warn)
+            old = before.paths
+            # others are what somebody has left who was killed, or somebody's who goes on from there
+            tidy(table_of(self.home), lambda path: 0.0 if path in old else self.home.idle_seconds, self.warn)
+            self.home.forget(state)
         return commit
 
 

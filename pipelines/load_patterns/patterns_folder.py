@@ -27,7 +27,6 @@ from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.commits.lease import LEASE_SECONDS
 from dtoss.commits.named import check_name, path_in
-from dtoss.commits.orphans import clear_unneeded
 from dtoss.commits.table import Join, compact
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import folder_of
@@ -102,6 +101,11 @@ class State:
     bad: Mapping[str, int] = field(default_factory=dict)  # How many were set aside, by reason
     # The files of each of :data:`ROOMS`, oldest first
     listed: Mapping[str, tuple[FileEntry, ...]] = field(default_factory=lambda: dict.fromkeys(ROOMS, ()))
+
+    @property
+    def paths(self) -> set[str]:
+        """The files that it lists, each with its folder."""
+        return {f"{room}/{file.name}" for room in ROOMS for file in self.listed[room]}
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of a commit."""
@@ -194,23 +198,9 @@ class Home:
     def _write(self, room: str, table: pa.Table) -> FileEntry:
         return FileEntry.of(write_entry(self.folder, encode_parquet(table), len(table), "parquet", room))
 
-    def remove_old(self, before: State | None, after: State) -> None:
-        """Remove what a commit lists no more; for one who has just made it, and holds the lease.
-
-        Files that neither it nor the one before lists are what somebody has left who was killed, or they are somebody's
-        who goes on from there: they go once they are older than a lease.
-        """
-        for room in ROOMS:
-            old = set() if before is None else {f"{room}/{file.name}" for file in before.listed[room]}
-            new = {file.name for file in after.listed[room]}
-            clear_unneeded(self.folder, room, new, partial(self._spare, old))
-        self._forget(after)
-
-    def _spare(self, old: set[str], path: str) -> float:
-        return 0.0 if path in old else self.idle_seconds
-
-    def _forget(self, state: State) -> None:
-        names = {file.name for room in ROOMS for file in state.listed[room]}
+    def forget(self, state: State) -> None:
+        """Keep of what was read only what a commit lists."""
+        names = {path.partition("/")[2] for path in state.paths}
         for name in [name for name in self._read if name not in names]:
             del self._read[name]
 

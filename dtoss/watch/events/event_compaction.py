@@ -1,8 +1,8 @@
 """Many small files of events become one of an hour: the same rows, in the same order, with the same numbers.
 
 First the files of the hours are written, with a table of counts and a list that names them all; then a commit names the
-list. Whatever ends in between, the events are where the newest commit says. Files that were folded go with the next
-fold, so that whoever had just listed them has an hour to read them. A writer whose batch was under way when a fold
+list. Whatever ends in between, the events are where the newest commit says. Files that were folded are needed until the
+next fold, so that whoever had just listed them has an hour to read them. A writer whose batch was under way when a fold
 commits loses it and does it again: whoever watches folds between two batches.
 
 Files of folded events, as they are written.
@@ -41,7 +41,6 @@ class Folding:
     batches: int = 0  # Commits that are covered now and were not
     events: int = 0
     files: int = 0  # That hold them now
-    removed: int = 0  # Files of earlier folds that went
     commits: int = 0  # Files of commits that are lines of a log now
 
 
@@ -62,7 +61,7 @@ def fold_watch(home: Home, now_us: int, warn: Callable[[str], None] = silent) ->
 
 
 def fold_events(home: Home, now_us: int) -> Folding:
-    """Fold the events of all hours that have ended, and remove the files that the fold before has made needless.
+    """Fold the events of all hours that have ended.
 
     ``now_us``: what the time is, in microseconds since 1970.
     """
@@ -73,7 +72,6 @@ def fold_events(home: Home, now_us: int) -> Folding:
     batches = list(_ended(home, contents.last + 1, head.number, now_us))
     if len(batches) < _FOLDED_FROM:
         return Folding()
-    removed = sweep(home, contents)
     writer = FoldedWriter(home)
     for _, hour in groupby(batches, lambda batch: batch[1] // HOUR_US):
         for batch, wall_us in hour:
@@ -93,29 +91,9 @@ def fold_events(home: Home, now_us: int) -> Folding:
         contents.aside,
     )
     if not commit_contents(home, fresh, head, now_us):
-        return Folding(removed=removed)  # another one was faster
+        return Folding()  # another one was faster
     rows = sum(file.file.rows for file in writer.files)
-    return Folding(len(batches), rows, len(writer.files), removed)
-
-
-def sweep(home: Home, contents: Contents) -> int:
-    """Remove what the list of older events has made needless, and return how many files went."""
-    there = home.folder.sizes(EVENTS)
-    needed = contents.names
-    gone = 0
-    for batch in documents(home, max(contents.swept + 1, contents.begin), contents.last):
-        for name in [file.name for file in batch.events]:
-            if name in there and name not in needed:
-                home.folder.remove(EVENTS, name)
-                gone += 1
-    if contents.before is not None and contents.before in there:
-        before = contents_of(home, contents.before)
-        old = {contents.before} | ({before.counts.name} if before.counts is not None else set())
-        for name in sorted(old - needed):
-            if name in there:
-                home.folder.remove(EVENTS, name)
-                gone += 1
-    return gone
+    return Folding(len(batches), rows, len(writer.files))
 
 
 def _ended(home: Home, first: int, last: int, now_us: int) -> Iterator[tuple[Document, int]]:

@@ -1,7 +1,7 @@
 """The list of older events: files of many batches each, and what retention has removed. A commit names it.
 
 ``events/folded-<sha256>.json`` is canonical JSON whose hash is in its name. It covers all commits up to ``last``: their
-own event files need not be there any more, and for those up to ``swept`` they are gone.
+own event files need not be there any more, and nobody reads those up to ``swept``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole
+from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole, write_entry
 from dtoss.commits.formats import check_format
 from dtoss.commits.table import commit_change
 from dtoss.errors import InputError, StoreError
@@ -69,7 +69,7 @@ class Contents:
 
     last: int = 0  # Commits up to this one are covered; 0 where none is
     files: tuple[FoldedFile, ...] = ()  # In the order of their events
-    swept: int = 0  # The own event files of commits up to this one are gone
+    swept: int = 0  # The own event files of commits up to this one are nobody's
     # How many events of which kind each subscription had up to ``last``; None before the first
     counts: FileEntry | None = None
     begin: int = 1  # The first commit that retention has left; 1 where it has removed nothing
@@ -167,10 +167,8 @@ def commit_contents(home: Home, contents: Contents, before: Document, now_us: in
 
 def write_contents(home: Home, contents: Contents) -> str:
     """Write a list of older events, to the disk, and return the name of its file."""
-    name, data = contents.encoded()
-    home.folder.make(EVENTS)
-    home.folder.write(data, EVENTS, name)
-    home.folder.sync([(EVENTS, name)])
+    _, data = contents.encoded()
+    name: str = write_entry(home.folder, data, 0, "json", EVENTS, begin=FOLDED_PREFIX, digits=64)["name"]
     return name
 
 

@@ -29,7 +29,7 @@ from dtoss.watch.events.folded_list import Contents, contents_of
 from dtoss.watch.events.readers import readers
 from dtoss.watch.events.watch_document import Document, document_of, head_of
 from dtoss.watch.processing.event_table import EVENT_KINDS
-from dtoss.watch.subscriptions.current import base_of, named_files
+from dtoss.watch.subscriptions.current import base_of, file_of_change
 from dtoss.watch.watch_folder import (
     BUILT,
     CHANGES,
@@ -355,11 +355,9 @@ def _of_changes(home: Home, look: Look | None, numbers: range) -> Iterator[Named
 
 def _files_of(home: Home, commit: Commit) -> tuple[int, list[FileEntry]]:
     """Return the number of a change, its own file, and that of the base that it names."""
-    try:
-        return commit.number, [FileEntry.of(file) for file in named_files(commit.document)]
-    except (KeyError, TypeError, ValueError) as error:
-        path = home.changes.path(commit.number)
-        raise StoreError(f"{path} is damaged: it is no change of subscriptions: {error!s:.100}") from None
+    path = home.changes.path(commit.number)
+    base = base_of(commit, path).entry
+    return commit.number, [file_of_change(commit, path), *([] if base is None else [base])]
 
 
 def _needless_changes(home: Home, head: Document | None, changes: Sequence[tuple[int, list[FileEntry]]]) -> set[str]:
@@ -373,7 +371,7 @@ def _needless_changes(home: Home, head: Document | None, changes: Sequence[tuple
         return set()
     adopted = home.changes.read(head.changes)
     base = base_of(adopted, home.changes.path(adopted.number))
-    needed = {base.entry["name"]} if base.entry is not None else set()
+    needed = {base.entry.name} if base.entry is not None else set()
     old: set[str] = set()
     for number, files in changes:
         (needed if number > base.number else old).update(file.name for file in files)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.commits.columnar_files import decoding, encode_arrow
-from dtoss.commits.file_entry import HASH_DIGITS, map_entry
+from dtoss.commits.file_entry import map_entry, write_entry
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.geometry.space import Space
@@ -36,14 +35,7 @@ def write_built(folder: Folder, built: SubscriptionIndex, prefix: str) -> dict[s
 
     ``prefix``: of the file's name, such as "base" or "delta".
     """
-    data = encoded(built)
-    digest = hashlib.sha256(data).hexdigest()
-    name = f"{prefix}-{digest[:HASH_DIGITS]}.arrow"
-    folder.make(BUILT)
-    # written anew where it stands: power that failed may have left it short
-    folder.write(data, BUILT, name)
-    folder.sync([(BUILT, name)])
-    return {"name": name, "rows": len(built), "bytes": data.size, "sha256": digest}
+    return write_entry(folder, encoded(built), len(built), "arrow", BUILT, begin=f"{prefix}-")
 
 
 def encoded(built: SubscriptionIndex) -> pa.Buffer:

@@ -6,7 +6,6 @@ one commits, and the others look again at what stands now.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ import pyarrow.compute as pc
 
 from dtoss.commits.chain import Commit, Conflict
 from dtoss.commits.columnar_files import encode_parquet
-from dtoss.commits.process import is_passing
+from dtoss.commits.file_entry import FileEntry, write_entry
+from dtoss.commits.orphans import clear_unneeded
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.ids import as_list
@@ -146,7 +146,6 @@ def _commit(
         added, gone, counts = change(number)
         if not len(added) and not len(gone):
             return Change(number, counts.added, counts.changed, counts.removed, counts.same)
-        home.asked.make(CHANGES)
         file = _written(home, _rows_of(added, gone, stay), "")
         # nothing of before stands any more: what was before needs not be read
         whole = replace and not counts.same and head is not None
@@ -189,22 +188,20 @@ def _base(home: Home, head: Commit | None) -> tuple[Base, int]:
     if head is None:
         return Base(0, None), 0
     base, pending = base_of(head, home.changes.path(head.number)), int(head.document.get("pending", 0))
-    rows = 0 if base.entry is None else int(base.entry["rows"])
+    rows = 0 if base.entry is None else base.entry.rows
     if head.number - base.number < home.limits.base_every and pending <= max(home.limits.least_pending, rows):
         return base, pending
     table = table_at(home, head.number)
-    made = Base(head.number, _written(home, table, BASE_NAME) if len(table) else None)
-    _clear_bases(home, [one.entry["name"] for one in (made, base) if one.entry is not None])
+    made = Base(head.number, FileEntry.of(_written(home, table, BASE_NAME)) if len(table) else None)
+    _clear_bases(home, [one.entry.name for one in (made, base) if one.entry is not None])
     return made, 0
 
 
 def _clear_bases(home: Home, needed: list[str]) -> None:
     """Remove bases that nobody has read for long; whoever wants one of them reads the changes instead."""
     with suppress(OSError):
-        for name in home.asked.files(CHANGES):
-            old = name.startswith(BASE_NAME) and name not in needed and not is_passing(name)
-            if old and home.asked.idle(CHANGES, name) > home.limits.spared_seconds:
-                home.asked.remove(CHANGES, name)
+        bases = {name: size for name, size in home.asked.sizes(CHANGES).items() if name.startswith(BASE_NAME)}
+        clear_unneeded(home.asked, CHANGES, set(needed), home.limits.spared_seconds, bases)
 
 
 def _rows_of(added: pa.Table, gone: pa.Array, stay: bool) -> pa.Table:
@@ -221,11 +218,8 @@ def _rows_of(added: pa.Table, gone: pa.Array, stay: bool) -> pa.Table:
 def _written(home: Home, table: pa.Table, prefix: str) -> dict[str, Any]:
     """Write a table to the disk, under the hash of its bytes, and return what a commit says of it."""
     rows = max(min(home.limits.asked_group_rows, ASKED_GROUP_BYTES * len(table) // max(table.nbytes, 1)), 1)
-    data = encode_parquet(table, row_group_size=rows, write_page_checksum=True).to_pybytes()
-    sha256 = hashlib.sha256(data).hexdigest()
-    name = f"{prefix}{sha256[:16]}.parquet"
-    home.asked.replace(data, CHANGES, name)
-    return {"name": name, "sha256": sha256, "bytes": len(data), "rows": len(table)}
+    data = encode_parquet(table, row_group_size=rows, write_page_checksum=True)
+    return write_entry(home.asked, data, len(table), "parquet", CHANGES, begin=prefix)
 
 
 def _equal(one: pa.Table, other: pa.Table) -> Any:

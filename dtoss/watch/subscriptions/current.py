@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import decoding
-from dtoss.commits.file_entry import FileEntry
+from dtoss.commits.file_entry import FileEntry, checked_bytes
 from dtoss.errors import StoreError
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA, with_later_columns
 from dtoss.watch.watch_folder import CHANGES, Home
@@ -41,12 +40,11 @@ class Base:
     """A file that holds the whole table of a number."""
 
     number: int  # Of the change; 0 is before all
-    # The name, the SHA-256, the bytes and the rows of the file; None where there were none
-    entry: dict[str, Any] | None
+    entry: FileEntry | None  # None where there were none
 
     def as_json(self) -> dict[str, Any]:
         """Return what a commit's document holds of it."""
-        return {"number": self.number, "entry": self.entry}
+        return {"number": self.number, "entry": None if self.entry is None else self.entry.as_json()}
 
 
 def change_number(home: Home) -> int:
@@ -59,7 +57,7 @@ def base_of(commit: Commit, path: str = "") -> Base:
     """Return the base that a commit of changes names."""
     try:
         said = commit.document["base"]
-        base = Base(int(said["number"]), said["entry"])
+        base = Base(int(said["number"]), None if said["entry"] is None else FileEntry.of(said["entry"]))
         if commit.document["kind"] != CHANGE_KIND or not 0 <= base.number <= commit.number:
             raise ValueError
     except (KeyError, TypeError, ValueError):
@@ -73,17 +71,6 @@ def file_of_change(commit: Commit, path: str) -> FileEntry:
         return FileEntry.of(commit.document | {"name": commit.document["file"]})
     except (KeyError, ValueError):
         raise StoreError(f"{path} is no change of subscriptions") from None
-
-
-def named_files(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the files that a change's document names, each with ``name``, ``sha256``, ``bytes`` and ``rows``.
-
-    They are in ``subscriptions/changes``. What no change between the base of the oldest number that is needed and the
-    head names is debris.
-    """
-    change = {"name": document["file"], **{key: document[key] for key in ("sha256", "bytes", "rows")}}
-    base = document["base"]["entry"]
-    return [change] if base is None else [change, base]
 
 
 def table_at(home: Home, number: int) -> pa.Table:
@@ -108,7 +95,7 @@ def table_at(home: Home, number: int) -> pa.Table:
 
 def base_there(home: Home, base: Base) -> Base:
     """Return a base, or what is before all changes where its file has gone because there is a later one."""
-    if base.entry is not None and not home.asked.is_file(CHANGES, base.entry["name"]):
+    if base.entry is not None and not home.asked.is_file(CHANGES, base.entry.name):
         return Base(0, None)
     return base
 
@@ -117,7 +104,7 @@ def base_table(home: Home, base: Base) -> pa.Table:
     """Return the table of a base."""
     if base.entry is None:
         return SUBSCRIPTION_SCHEMA.empty_table()
-    return read_listed(home, base.entry["name"], base.entry["sha256"], SUBSCRIPTION_SCHEMA)
+    return read_listed(home, base.entry, SUBSCRIPTION_SCHEMA)
 
 
 def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
@@ -130,17 +117,13 @@ def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
     parts = []
     replaced = False
     for number in range(last_incl, first_excl, -1):
-        document = home.changes.read(number).document
-        try:
-            name, sha256 = document["file"], document["sha256"]
-        except KeyError:
-            raise StoreError(f"{home.changes.path(number)} is no change of subscriptions") from None
-        part = read_listed(home, name, sha256, CHANGE_SCHEMA)
+        commit = home.changes.read(number)
+        part = read_listed(home, file_of_change(commit, home.changes.path(number)), CHANGE_SCHEMA)
         stamped = pc.fill_null(part.column("version"), number)
         parts.append(
             part.set_column(part.schema.get_field_index("version"), SUBSCRIPTION_SCHEMA.field("version"), stamped)
         )
-        if document.get("replace"):
+        if commit.document.get("replace"):
             replaced = True
             break
     if not parts:
@@ -161,29 +144,24 @@ def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
     left = ids.filter(pc.invert(pc.is_in(ids, delta.removed))) if len(delta.removed) else ids
     old = SUBSCRIPTION_SCHEMA.empty_table()
     if base.entry is not None and len(left) and not delta.replaced:
-        old = read_listed(home, base.entry["name"], base.entry["sha256"], SUBSCRIPTION_SCHEMA, left)
+        old = read_listed(home, base.entry, SUBSCRIPTION_SCHEMA, left)
     new = delta.table.filter(pc.is_in(delta.table.column("id"), ids))
     return pa.concat_tables([old, new])
 
 
-def read_listed(home: Home, name: str, sha256: str, schema: pa.Schema, ids: pa.Array | None = None) -> pa.Table:
+def read_listed(home: Home, file: FileEntry, schema: pa.Schema, ids: pa.Array | None = None) -> pa.Table:
     """Return the table of a listed file of changes.
 
     ``ids``: only rows that have one of them; None is all.
     """
     import pyarrow.parquet as pq
 
-    path = home.asked.path(CHANGES, name)
-    data = home.asked.read(CHANGES, name)
-    if data is None:
-        raise StoreError(f"{path} is missing: the subscriptions of watch {home.name!r} cannot be read")
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise StoreError(f"{path} is damaged: it does not have the hash that its commit says")
-    with decoding(path):
+    data = pa.BufferReader(checked_bytes(home.asked, CHANGES, file))
+    with decoding(home.asked.path(CHANGES, file.name)):
         if ids is None:
-            table = pq.ParquetFile(pa.BufferReader(data)).read()
+            table = pq.ParquetFile(data).read()
         else:
-            table = pq.read_table(pa.BufferReader(data), filters=pc.is_in(pc.field("id"), ids))
+            table = pq.read_table(data, filters=pc.is_in(pc.field("id"), ids))
         return with_later_columns(table).select(schema.names).cast(schema)
 
 

@@ -96,7 +96,7 @@ class Pages:
                 return
             commit = self.home.changes.read(commit.number - 1)
         if base.entry is not None:
-            yield Run(base.number, FileEntry.of(base.entry), False)
+            yield Run(base.number, base.entry, False)
 
     def behind(self, stand: Stand, after: str | None) -> Iterator[pa.Table]:
         """Yield the subscriptions behind an id in their order, some at a time, each with its version.

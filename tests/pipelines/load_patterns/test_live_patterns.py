@@ -17,11 +17,13 @@ import pytest
 import ceps
 from ceps.model.costs import RequestCosts
 from dtoss.commits.chain import Conflict
+from dtoss.commits.table import tidy
 from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.serve.observability import partition_counts
 from dtoss.serve.observability.access_log import Accesses
+from pipelines.load_patterns import live_patterns
 from pipelines.load_patterns.live_patterns import leased, running_day
 from pipelines.load_patterns.patterns_folder import ROOMS, Home, State
 from pipelines.rows.access_rows import Asks
@@ -305,16 +307,16 @@ def test_who_comes_late_removes_nothing_of_others(world, tmp_path, monkeypatch):
     files = list(flushes(world.rows, np.random.default_rng(3)).items())
     write(world.log, dict(files[:9]))
     live = following(world, tmp_path / "live.parquet").live
-    remove, slept = Home.remove_old, []
+    slept = []
 
-    def sleepily(home, before, after):
+    def sleepily(table, spare, warn):
         if not slept:
             slept.append(True)
             write(world.log, dict(files[9:]))
-            following(world, tmp_path / "live.parquet").live.look(leaseless(home))
-        remove(home, before, after)
+            following(world, tmp_path / "live.parquet").live.look(leaseless(live.home))
+        return tidy(table, spare, warn)
 
-    monkeypatch.setattr(Home, "remove_old", sleepily)
+    monkeypatch.setattr(live_patterns, "tidy", sleepily)
     live.look(leaseless(live.home))
     assert state_of(world).files == len(files)
     assert patterns_bytes(world, tmp_path / "live.parquet") == in_one_go(world, tmp_path / "all.parquet")

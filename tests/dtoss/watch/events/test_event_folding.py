@@ -11,6 +11,7 @@ import pytest
 
 from dtoss.commits.chain import Conflict
 from dtoss.commits.folder import LocalFolder
+from dtoss.commits.table import orphans_of, remove_orphans
 from dtoss.watch.events import event_compaction
 from dtoss.watch.events import folded_list as listing
 from dtoss.watch.events.event_compaction import fold_events, fold_watch
@@ -19,7 +20,7 @@ from dtoss.watch.events.event_log import events
 from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.folded_list import contents_of
 from dtoss.watch.events.watch_document import head_of
-from dtoss.watch.events.watch_tables import verify_watch
+from dtoss.watch.events.watch_tables import tables_of, verify_watch
 from dtoss.watch.watch_folder import DEFAULT_NAME, EVENTS, Home, Limits
 from tests.dtoss.commits.faster import others_are_always_faster
 from tests.dtoss.watch.events.made import (
@@ -62,7 +63,7 @@ def test_one_file_for_each_hour_that_has_ended(tmp_path):
     before = rows_told(events(home))
     head = head_of(home)
     done = fold_watch(home, START + 2 * HOUR + 5)
-    assert (done.batches, done.files, done.removed) == (6, 2, 0)
+    assert (done.batches, done.files) == (6, 2)
     assert len(files_of(home, "hour-")) == 2
     now = head_of(home)
     assert now.number == head.number + 1
@@ -78,11 +79,15 @@ def test_one_file_for_each_hour_that_has_ended(tmp_path):
     assert rows_told(folded) == [row for row in before if row["batch"] <= 6]
     assert fold_watch(home, START + 2 * HOUR + 6).batches == 0
     assert verify_watch(home).damaged == []
-    # the small files go with the next fold
+    # the small files are for whoever has just listed them, until the next fold
+    batches, _ = tables_of(home)
+    assert orphans_of(batches)[EVENTS] == {}
     assert len([name for name in files_of(home) if len(name) == 24]) == 9 * 2 + 2
     batch_of(home, [[], some_events(np.random.default_rng(9), 2)], START + 4 * HOUR)
     done = fold_watch(home, START + 5 * HOUR)
-    assert (done.batches, done.removed) == (5, 12 + 1)
+    assert done.batches == 5
+    assert len(orphans_of(batches)[EVENTS]) == 12 + 1 + 1  # with the counts of before
+    remove_orphans(batches, 0.0)
     assert rows_told(events(home))[: len(before)] == before
     assert verify_watch(home).damaged == []
 
@@ -123,6 +128,7 @@ def test_it_may_end_anywhere(tmp_path, seed):
                     retain(home, 10 * HOUR, START + 2 * HOUR, 0.0)
                 else:
                     fold_watch(home, START + 2 * HOUR)
+                    remove_orphans(tables_of(home)[0], 0.0)
                 ended = False
             except Died:
                 ended = True

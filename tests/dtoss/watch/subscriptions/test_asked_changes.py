@@ -19,7 +19,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.changes import Change, subscribe, unsubscribe
-from dtoss.watch.subscriptions.current import change_number, changes_between, named_files, standing_of, table_at
+from dtoss.watch.subscriptions.current import base_of, change_number, changes_between, standing_of, table_at
 from dtoss.watch.subscriptions.known_columns import asked_space
 from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import CHANGES, DEFAULT_NAME, Home, Limits
@@ -175,7 +175,7 @@ def test_many_small_changes_are_read_from_a_base(tmp_path, monkeypatch):
     assert radii(table)["3"] == (5024, 26)
     bases = [name for name in names(home) if name.startswith("base-")]
     assert len(bases) == 2
-    assert {one["name"] for one in named_files(home.changes.read(head).document)} & set(bases)
+    assert base_of(home.changes.read(head)).entry.name in bases
     for name in bases:
         home.asked.remove(CHANGES, name)
     assert table_at(home, head).equals(table)
@@ -276,7 +276,7 @@ def test_damage_is_named(home):
     data = path.read_bytes()
     for at in (0, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        with pytest.raises(StoreError, match=f"{name} is damaged: it does not have the hash"):
+        with pytest.raises(StoreError, match=f"{name} is damaged: it does not have the bytes"):
             table_at(home, 2)
         with pytest.raises(StoreError, match=name):
             unsubscribe(home, ["1"])
