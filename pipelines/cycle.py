@@ -27,6 +27,7 @@ from dtoss.rows.store_clock import Clock
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.partition_choice import Shape
 from dtoss.snapshots.retention import snapshot_of
+from dtoss.snapshots.snapshot_ledger import ledger_of, write_ledger
 from dtoss.snapshots.store import Store
 from dtoss.witnesses import USUAL_WITNESSES, Moment
 from pipelines.cycles.arrivals import Arrivals, Place
@@ -336,7 +337,9 @@ def _attempt(
         )
         manifest = _manifest(snapshot, stands, positions, types, box, made, tally, stages)
         manifest["tombstones"], manifest["quarantine"] = tombstones, rejected
-        manifest["ledger"] = _ledger_after(rules, stands).as_json()
+        read = ledger_of(home, stands.manifest)  # none of it counts where nothing stood
+        read = read if rules.ledger is None else rules.ledger(read)
+        manifest["ledger"] = write_ledger(home, snapshot, read, stands.manifest)
         home.finish(snapshot, manifest, held, after=head)
     return manifest
 
@@ -410,12 +413,6 @@ def _manifest(
     manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renames(positions.attributes)
     manifest["input"] = profile.extent | taken_of(positions)
     return manifest
-
-
-def _ledger_after(rules: _Rules, stands: Stands) -> Ledger:
-    """Return what of files and streams is read once the cycle is current; none of it counts where nothing stood."""
-    before = Ledger.of((stands.manifest or {}).get("ledger"))
-    return before if rules.ledger is None else rules.ledger(before)
 
 
 def _positions(

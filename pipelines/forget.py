@@ -26,6 +26,7 @@ from dtoss.errors import InputError
 from dtoss.history.maintenance.erase_rows import erase_past
 from dtoss.history.versions import Home as PastHome
 from dtoss.ids import LARGEST
+from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.events.erase_events import erase_watched
 from dtoss.watch.events.watch_document import head_of as watch_head
@@ -286,7 +287,7 @@ class _Asked:
         if done.removed:
             self.report.left(where, "snapshots that a server has open", "it has opened the current one: seconds")
         if home.snapshots():
-            self.named(where, list((home.manifest().get("ledger") or {}).get("files", ())), "the files are gone")
+            self.named(where, list(ledger_of(home, home.manifest()).files), "the files are gone")
 
 
 def _id_column(home: Store | None) -> str:

@@ -11,11 +11,12 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.history.append_frame import OF_STREAM, Key, check_stream
 from dtoss.rows.input_columns import columns_of
+from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, options_of_cycle
 from pipelines.history_tasks.scans import home_of
-from pipelines.loop.known_sources import current_manifest, ledger_of
+from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.queries import QUERY
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.position_frame import Positions, from_frame
@@ -126,7 +127,7 @@ def _merge(
     if query is None:
         raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those that are known")
     manifest = current_manifest(home)
-    if ledger_of(manifest).has_batch(query, number):
+    if ledger_of(home, manifest).has_batch(query, number):
         return
 
     def read(ledger: Ledger) -> Ledger:

@@ -104,6 +104,12 @@ class Ledger:
         ]
         return Ledger({name: size for name, size in known.items() if name in names}, self.batches, *facts)
 
+    def some(self, names: Iterable[str]) -> Ledger:
+        """Return some of the files, all of which are known, without batches."""
+        files = {name: self.files[name] for name in names}
+        facts = (getattr(self, fact) for fact in OF_FILES)
+        return Ledger(files, {}, *({name: fact[name] for name in files if name in fact} for fact in facts))
+
     def has_batch(self, query: str, batch: int) -> bool:
         """Return whether a stream's batch, or a later one, was read."""
         return batch <= self.batches.get(query, -1)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.offsets import Ledger
 from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.publish import Published, publish
@@ -22,6 +21,7 @@ from dtoss.fresh.standing import Standing, merge_rows, standing_of
 from dtoss.geometry.space import Space
 from dtoss.log.log_reader import LogReader
 from dtoss.log.log_schema import log_schema
+from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store
 
 
@@ -130,7 +130,7 @@ class Generations:
                 f"snapshot {manifest['snapshot']} is in {standing.index.crs}, rows of the log in {space.crs}: restart "
                 "the server"
             )
-        unread = self.other.rows_unread(Ledger.of(manifest.get("ledger")), upto)
+        unread = self.other.rows_unread(ledger_of(self.store, manifest), upto)
         # all in one: each sync is a piece, and a merge of few rows costs nearly what one of many does
         rows = pa.concat_tables([self.schema.empty_table(), *(some for _, some in unread)])
         # what the snapshot has read is in as well

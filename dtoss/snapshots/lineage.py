@@ -42,8 +42,13 @@ def _parent(folder: Folder, name: str, finished: Sequence[str]) -> str | None:
 
 def entries_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of all files of a snapshot, with ``file``, ``bytes`` and ``sha256``."""
-    found = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
+    found = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ()), *runs_of(manifest)]
     return [*found, manifest["tombstones"]] if manifest.get("tombstones") else found
+
+
+def runs_of(manifest: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the entries of the runs of a snapshot's ledger; none where there is no snapshot."""
+    return list(((manifest or {}).get("ledger") or {}).get("runs", ()))
 
 
 def files_of(manifest: dict[str, Any]) -> dict[str, int]:

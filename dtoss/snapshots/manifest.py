@@ -45,7 +45,7 @@ def write_partition(
     ``area``: of its certified cells, as :class:`dtoss.building.construct.BuiltPartition` has it; ``lasts``: whether the
     snapshot stays; one that goes within seconds has fast checksums alone, and its name in those of its files.
     """
-    written = _write(store, snapshot, f"partitions/{partition.number:05d}", encode(partition), lasts=lasts)
+    written = write_file(store, snapshot, f"partitions/{partition.number:05d}", encode(partition), lasts=lasts)
     owned = partition.owned_objects
     return {
         "number": partition.number,
@@ -63,7 +63,7 @@ def write_borders(store: Store, snapshot: str, table: BorderTable, *, lasts: boo
     """Write the border table and return its entry in the manifest; ``lasts``: as of :func:`write_partition`."""
     from dtoss.snapshots.border_file import encode_border
 
-    written = _write(store, snapshot, "borders", encode_border(table), lasts=lasts)
+    written = write_file(store, snapshot, "borders", encode_border(table), lasts=lasts)
     return {
         "points": len(table.sites),
         "fixed": int(table.open.sum()),
@@ -82,15 +82,18 @@ def write_tombstones(
     """
     from dtoss.snapshots.partition_file import encode_tombstones
 
-    written = _write(store, snapshot, "tombstones", encode_tombstones(ids, times))
+    written = write_file(store, snapshot, "tombstones", encode_tombstones(ids, times))
     return {"rows": len(ids), "since": since, **written.fields}
 
 
-def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer, *, lasts: bool = True) -> Written:
+def write_file(
+    store: Store, snapshot: str, stem: str, data: pa.Buffer, ending: str = "arrow", *, lasts: bool = True
+) -> Written:
+    """Write a file of a snapshot, named by its content, and return it; ``lasts``: as of :func:`write_partition`."""
     from dtoss.snapshots.xxh64 import xxh64
 
     digest = checksum(data if lasts else snapshot.encode())
-    file = f"{stem}-{digest[:16]}.arrow"
+    file = f"{stem}-{digest[:16]}.{ending}"
     store.write(snapshot, file, data)
     return Written(file, data.size, xxh64(data), digest if lasts else None)
 

@@ -88,7 +88,7 @@ def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
     for name in ("read", "kept", "duplicates"):
         field(counts, name, _count, "a whole number", "counts.")
     field(counts, "quarantined", _named(_count), "numbers of rows", "counts.")
-    entries = field(manifest, "partitions", _objects, "a list of entries")
+    entries = field(manifest, "partitions", lambda v: _entries(v) and v, "a list of entries")
     many = len(entries)
     dimension = 2 if plane else 3
     field(manifest, "pivots", _rows(many, dimension), f"{many} vectors of {dimension} numbers")
@@ -145,6 +145,10 @@ def _check_state(field: Callable[..., Any], manifest: dict[str, Any]) -> None:
     ):
         if name in ledger:
             field(ledger, name, _named(is_one), wanted, "ledger.")
+    for at, run in enumerate(field(ledger, "runs", _entries, "a list of entries") if "runs" in ledger else ()):
+        where = f"ledger.runs[{at}]."
+        field(run, "rows", _whole, "a whole number", where)
+        _file(field, run, where, r"ledger-[0-9a-f]{16}\.json\.zst", area=False)
     clock = field(manifest, "clock", _object_or_null, "an object, or null,")
     if clock is not None:
         field(clock, "kind", lambda v: v in ("wall", "given", "data"), "wall, given or data", "clock.")
@@ -237,8 +241,8 @@ def _box(value: Any) -> bool:
     return _numbers(value, 4) and value[0] < value[2] and value[1] < value[3]
 
 
-def _objects(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(isinstance(one, dict) for one in value)
+def _entries(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
 def _named(test: Callable[[Any], bool]) -> Callable[[Any], bool]:

@@ -17,10 +17,12 @@ from dtoss.commits.rejected_rows import encode_rejected, read_rejected
 from dtoss.erasure.mentions import Mentions, without_mentions
 from dtoss.partition import Ids
 from dtoss.rows.input_columns import attribute_column
+from dtoss.snapshots.lineage import runs_of
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.partition_file import checksum, decode
 from dtoss.snapshots.read_file import tombstones_of
 from dtoss.snapshots.retention import KEPT_FOR_SECONDS, snapshot_of
+from dtoss.snapshots.snapshot_ledger import link_runs
 from dtoss.snapshots.snapshot_orphans import remove_snapshot, why_unfinished
 from dtoss.snapshots.store import Store
 from pipelines.cycles.arrivals import Arrivals, Place
@@ -182,6 +184,7 @@ def _without(
         made = renew_snapshot(None, plan, Ruling(np.zeros(0, np.uint8), None, {}), found, False, stands, stages)
         place.clear()
         manifest = _manifest(snapshot, last, stands, stages, made.entries, made.borders)
+        link_runs(home, snapshot, last["snapshot"], runs_of(last))
         manifest["tombstones"] = _write_tombstones(home, snapshot, last, ids)
         manifest["quarantine"] = _aside(home, snapshot, last, mentions(_id_column(last)))
         home.finish(snapshot, manifest, held, after="head" if head is None else head)

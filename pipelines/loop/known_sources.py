@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +15,6 @@ def current_manifest(home: Store) -> dict[str, Any] | None:
     # one of an earlier version has no commit
     there = home.head() is not None or home.folder.is_file("CURRENT") or home.snapshots()
     return home.manifest() if there else None
-
-
-def ledger_of(manifest: Mapping[str, Any] | None) -> Ledger:
-    """Return what was read of the sources of a snapshot; nothing where there is none."""
-    return Ledger.of((manifest or {}).get("ledger"))
 
 
 def read_on(source: Source, ledger: Ledger) -> Ledger:

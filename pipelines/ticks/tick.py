@@ -21,13 +21,14 @@ from dtoss.names import columns_of_manifest
 from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store
 from pipelines.cycles.column_agreement import agree_columns, check_columns
 from pipelines.history_tasks.scans import home_of
 from pipelines.local_joins import first_look
 from pipelines.loop.arriving import Arrivals, ask_for_seal, list_arrivals
 from pipelines.loop.disposal import dispose
-from pipelines.loop.known_sources import current_manifest, ledger_of
+from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_rows, may_refuse, refusal, session_of, take_apart
 from pipelines.options.merging import Merging
 from pipelines.rows.log_segments import MixedFiles
@@ -63,7 +64,7 @@ def _once(loop: Steady) -> tuple[bool, bool]:
     """Make a cycle if something has changed; return whether it has, and whether there is more to read."""
     for attempt in range(VANISHED):
         manifest = _current(loop)
-        ledger = ledger_of(manifest)
+        ledger = ledger_of(loop.home, manifest)
         read = in_all([ledger, *(one.ledger() for one in loop.feeds)])
         refuses = loop.options.reading.on_odd_file == REFUSE and manifest is not None
         found = list_arrivals(loop.updates, read, loop.patience, loop.listeners.warn, refuses=refuses)

@@ -12,7 +12,9 @@ import pytest
 import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store
+from dtoss.snapshots.verify_store import verify_store
 from pipelines.cycle import cycle
 from pipelines.cycles import write_snapshot
 from pipelines.cycles.spread import NOTHING, USUAL
@@ -239,9 +241,14 @@ def test_bounds_grow_the_same_in_any_order(engine, tmp_path):
 def test_what_was_read_is_forgotten_with_what_stood(engine, tmp_path):
     """A snapshot from all rows holds nothing of the files that the last one had read: the next cycle reads them."""
     rows = engine.createDataFrame(two_towns(10))
-    cycle(rows, str(tmp_path), now=20, ledger=lambda before: before.reading({"a": 1}, there=["a"]))
-    ledger = cycle(None, str(tmp_path), now=20)["ledger"]
-    assert ledger["files"] == {"a": 1}
+    many = {f"{number}": number for number in range(1001)}
+    for some in ({"a": 1}, many):  # few stand in the manifest, many in files of their own
+        first = cycle(rows, str(tmp_path), now=20, ledger=lambda before, some=some: before.reading(some, there=some))
+        second = cycle(None, str(tmp_path), now=20)
+        assert second["ledger"] == first["ledger"]
+        assert ledger_of(Store(str(tmp_path)), second).files == some
+    assert second["ledger"]["files"] == {}
+    assert verify_store(Store(str(tmp_path))).damaged == []
     assert cycle(rows, str(tmp_path), now=20, anew=True)["ledger"]["files"] == {}
 
 

@@ -11,10 +11,12 @@ from pyarrow import fs
 from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError, StoreError
 from dtoss.history.versions import Home as PastHome
+from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.store_location import filesystem_of
 from dtoss.watch.watch_folder import Home as WatchHome
 from dtoss.windows.storage.window_folder import Home as WindowsHome
+from pipelines.cycle import cycle
 from pipelines.forget import allow_again, forget, typed_ids
 from pipelines.loop.batch_report import take_lease
 from tests.dtoss.erasure.decoding import found_in
@@ -91,7 +93,10 @@ def test_what_comes_later_is_told_as_if_they_had_fallen_silent(worlds, tmp_path)
 def test_somebody_who_was_deleted_is_erased_from_the_tombstones(tmp_path):
     make(tmp_path, "string", deleted=True)
     assert any("tombstones" in one for one in found_in(tmp_path, [WHO["string"]]))
+    store, many = Store(str(tmp_path / "store")), {f"{number}": 1 for number in range(1001)}
+    cycle(None, store.path, now=datetime.now(UTC), ledger=lambda before: before.reading(many))
     forgotten(tmp_path, "string")
+    assert ledger_of(store, store.manifest()).files.items() >= many.items(), "what was read stays read"
     assert found_in(tmp_path, [WHO["string"]]) == []
     assert damages(tmp_path) == []
 

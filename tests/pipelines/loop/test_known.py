@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dtoss.commits.offsets import Ledger
 from dtoss.rows.input_columns import Columns, columns_of
+from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store
-from pipelines.loop.known_sources import current_manifest, ledger_of
+from pipelines.loop.known_sources import current_manifest
 from tests.dtoss.snapshots.small_stores import commit
 
 
@@ -21,8 +22,7 @@ def test_columns_are_the_stores_but_for_what_is_asked():
 def test_a_store_without_a_snapshot_knows_nothing(tmp_path):
     store = Store(str(tmp_path / "store"))
     assert current_manifest(store) is None
-    assert ledger_of(None) == Ledger()
     assert not (tmp_path / "store").exists()
     commit(store, 7)
     assert current_manifest(store)["number"] == 7
-    assert ledger_of(current_manifest(store)) == Ledger()
+    assert ledger_of(store, current_manifest(store)) == Ledger()
