@@ -61,8 +61,8 @@ def choose_reach(
     home = regions.nearest(sites)
     first = diagram.first.astype(np.int64)
     values, left = np.zeros((count, STEPS + 1)), np.zeros((count, STEPS + 1))
-    for j in range(count):
-        mine = np.flatnonzero(home == j)
+    by_home = np.split(np.argsort(home, kind="stable"), np.cumsum(np.bincount(home, minlength=count))[:-1])
+    for j, mine in enumerate(by_home):
         inner = furthest_past(sites[mine], regions, j)
         doubtful = mine[inner + 2.0 * shrink * diagram.radius[mine] > 0.0]
         if len(doubtful) == 0:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from dtoss.building.certificate import furthest_past
 from dtoss.building.reach import choose_reach
+from dtoss.geometry.rounding import BORDER
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
-from dtoss.partitioning.regions import Regions
+from dtoss.partitioning.regions import LISTED, Regions
 from tests.dtoss.scenes import random_sphere, taxis
 from tests.examples import examples
 
@@ -101,6 +102,45 @@ def near_pivots(seed, dimension, spacing):
     near = middle + rng.normal(size=(50, dimension)) * spacing
     weights = -rng.uniform(0, 1, len(pivots)) * spacing**2 * (seed % 2)
     return Regions(np.ascontiguousarray(pivots), weights), np.concatenate([places, near, pivots])
+
+
+def borders_one_by_one(regions):
+    """Yield the nearest borders of each region, of those with all others: (region, others, distances)."""
+    pivots, weights = regions.pivots, regions.weights
+    for i in range(len(regions)):
+        others = np.delete(np.arange(len(regions)), i)
+        length2 = ((pivots[others] - pivots[i]) ** 2).sum(axis=1)
+        length = np.sqrt(length2)
+        far = 0.5 * length + (weights[i] - weights[others]) / (2.0 * length)
+        far -= BORDER * (length2 + (np.abs(weights[others]) + np.abs(weights[i]))) / length
+        steep = np.maximum(4.0 * BORDER / length * far, 0.0)
+        far = np.where(far > 0.0, 2.0 * far / (1.0 + np.sqrt(1.0 + steep)), far)
+        nearest = np.lexsort((others, far))[:LISTED]
+        yield i, others[nearest], far[nearest]
+
+
+@settings(max_examples=examples(40, 12))
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([2, 3]),
+    st.sampled_from([2, 40, 257, 258, 600]),
+    st.sampled_from([0.0, 1e-14, 1e-4, 1.0, 100.0]),
+    st.sampled_from(["towns", "grid", "one heavy"]),
+)
+def test_the_nearest_borders_are_those_of_all(seed, dimension, count, heavy, kind):
+    """To the bit, where groups are searched: in towns, with ties, and where one pivot outweighs its neighbours."""
+    rng = np.random.default_rng(seed)
+    if kind == "grid":
+        side = int(np.ceil(count ** (1 / dimension)))
+        pivots = np.stack(np.meshgrid(*[np.arange(float(side))] * dimension), -1).reshape(-1, dimension)[:count]
+    else:
+        towns = rng.normal(size=(count // 40 + 1, dimension))
+        pivots = towns[rng.integers(0, len(towns), count)] + rng.normal(0.0, 0.01, (count, dimension))
+    weights = heavy * rng.uniform(-1.0, 1.0, count) * (rng.random(count) < 0.01 if kind == "one heavy" else 1.0)
+    regions = Regions(rng.permutation(pivots), weights)
+    for i, others, distances in borders_one_by_one(regions):
+        assert np.array_equal(regions.borders.order[i], others)
+        assert np.array_equal(regions.borders.distance[i], distances)
 
 
 def exactly_past(regions, vector, i, j):
