@@ -79,7 +79,7 @@ def _first_edge(outline, m):
 
 
 @step
-def _settle(cell, m, discs, made, at, filled):
+def settle(cell, m, discs, made, at, filled):
     """Write what was made of a cell, its neighbours from place ``filled`` on; ``discs`` is room for its vertices.
 
     Returns how many neighbours are filled now, and whether the cell is compact.
@@ -204,7 +204,7 @@ def cut_cells(
         if filled + m > neighbours.size:
             return MORE_NEIGHBOURS
         before = filled
-        filled, compact = _settle(cell, m, scratch.discs, made, at, filled)
+        filled, compact = settle(cell, m, scratch.discs, made, at, filled)
         if compact:
             settled_leaves[own - first_leaf] |= 1 << (s % LEAF)
         _tell_later(made, earlier, begin, end, s, before, filled)

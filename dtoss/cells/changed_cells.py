@@ -17,11 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.cells.box_tree import LEAF
+from dtoss.cells.cut_once_more import CutCells, Known, cut_once_more
 from dtoss.cells.diagram import Diagram, renumber, symmetric
-from dtoss.cells.neighbour_lists import runs, with_lists
-from dtoss.cells.rim import search_of
+from dtoss.cells.neighbour_lists import runs
+from dtoss.cells.rim import Search, search_of
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.compiled.lanes8 import above, lanes_at
+from dtoss.compiled.pointers import pointer, shift
+from dtoss.geometry.distance import SPHERE
 
 MOST_CUT, NEIGHBOURS_EACH = 0.4, 6
 """Share of the cells from which on it costs less to cut all, where new sites are taken to have so many neighbours each.
@@ -67,46 +72,74 @@ def changed_cells(
     number[stood[~came]] = np.flatnonzero(~came)
     gone = np.flatnonzero(number < 0)
     lost = number[before.neighbours[runs(before.first[gone], before.first[gone + 1] - before.first[gone])]]
-    cut = came.copy()
-    cut[~came] = ~before.compact[stood[~came]]
+    by_all = came.copy()  # cut by all sites
+    by_all[~came] = ~before.compact[stood[~came]]
+    cut = by_all.copy()
     cut[lost[lost >= 0]] = True
     if np.count_nonzero(cut) + NEIGHBOURS_EACH * np.count_nonzero(came) > most * n:
         return voronoi(sites, bounds, search=search), everyone
-    if came.any():
-        new = voronoi(sites, bounds, wanted=came, search=search)
-        cut[new.neighbours] = True
-        cut |= _in_reach(sites, MOST_RADII * np.where(came, 0.0, before.radius[stood]), sites[came & ~new.compact])
-    some, which = voronoi(sites, bounds, wanted=cut, search=search), np.flatnonzero(cut)
-    # a new site has the empty list of a site behind all others
-    old = np.where(came, np.int32(len(number)), stood)
-    first, neighbours = renumber(np.append(before.first, before.first[-1:]), before.neighbours, old, number)
-    first, neighbours = with_lists(first, neighbours, which, np.diff(some.first)[which], some.neighbours)
-    first, neighbours = symmetric(first, neighbours, cut.view(np.uint8))
-    return Diagram(
-        first,
-        neighbours,
-        np.where(cut, some.area, before.area[stood]),
-        np.where(cut, some.radius, before.radius[stood]),
-        some.rim,
-        np.where(cut, some.compact, before.compact[stood]),
-    ), cut
+    made = voronoi(sites, bounds, wanted=by_all, search=search)
+    new = np.flatnonzero(came)
+    degree = made.first[new + 1] - made.first[new]
+    beside, new = made.neighbours[runs(made.first[new], degree)], np.repeat(new, degree).astype(np.int32)
+    cut[beside] = True
+    left = ~by_all & _in_reach(
+        search, MOST_RADII * np.where(came, 0.0, before.radius[stood]), sites[came & ~made.compact]
+    )
+    cut |= left
+    once_more = cut & ~by_all & ~left
+    which, told = np.flatnonzero(once_more), once_more[beside]
+    beside, new = beside[told], new[told]
+    along = np.argsort(beside, kind="stable")
+    known = Known(before.first, before.neighbours, before.compact, number, beside[along], new[along])
+    some = cut_once_more(sites, bounds, which, stood[which], known)
+    left[which[~some.compact]] = True
+    pieces, rim = [_cells_of(made, by_all), some], made.rim
+    if left.any():
+        made = voronoi(sites, bounds, wanted=left, search=search)
+        pieces.append(_cells_of(made, left))
+        rim = rim | made.rim
+    source, area, radius, compact = stood.copy(), before.area[stood], before.radius[stood], before.compact[stood]
+    firsts, lists, rows, entries = [before.first], [before.neighbours], len(before.first), len(before.neighbours)
+    for piece in pieces:
+        source[piece.which] = np.arange(rows, rows + len(piece.which))
+        area[piece.which], radius[piece.which], compact[piece.which] = piece.area, piece.radius, piece.compact
+        firsts.append(piece.first + entries)
+        lists.append(piece.neighbours + len(number))
+        rows, entries = rows + len(piece.first), entries + len(piece.neighbours)
+    again = np.append(number, np.arange(n, dtype=np.int32))
+    first, neighbours = renumber(np.concatenate(firsts), np.concatenate(lists), source, again)
+    first, neighbours = symmetric(first, neighbours[: first[-1]], cut.view(np.uint8))
+    return Diagram(first, neighbours, area, radius, rim, compact), cut
 
 
-def _in_reach(sites: NDArray[np.float64], reach: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which sites are nearer to some others than they reach, bool (n,)."""
-    found = np.zeros(len(sites), np.uint8)
-    _mark_reached(sites, reach, operand(others), found)
-    return found.view(np.bool_)
+def _cells_of(diagram: Diagram, wanted: NDArray[np.bool_]) -> CutCells:
+    """Return the cells of a diagram that has only those that were wanted."""
+    which = np.flatnonzero(wanted)
+    first = np.append(diagram.first[which], diagram.first[-1])
+    return CutCells(
+        which, first, diagram.neighbours, diagram.area[which], diagram.radius[which], diagram.compact[which]
+    )
 
 
-@kernel("void(float64[:, ::1], float64[::1], float64[:, ::1], uint8[::1])")
-def _mark_reached(sites, reach, others, found):
-    n, dimension = sites.shape
-    for i in range(n):
+def _in_reach(search: Search, reach: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which of the sites that are searched are nearer to some others than they reach, bool (n,)."""
+    found, room = np.zeros(len(search.columns), np.uint8), np.zeros(LEAF * len(search.columns))
+    room[: len(reach)] = reach * reach
+    _mark_reached(search.columns, room, operand(others), found)
+    return np.unpackbits(found, count=len(reach), bitorder="little").view(np.bool_)
+
+
+@kernel("void(float64[:, :, ::1], float64[::1], float64[:, ::1], uint8[::1])")
+def _mark_reached(columns, squares, others, found):
+    leaves, dimension, _ = columns.shape
+    sites, reach = pointer(columns), pointer(squares)
+    for leaf in range(leaves):
+        column, within = shift(sites, leaf * dimension * LEAF), lanes_at(reach, leaf * LEAF)
         for o in range(others.shape[0]):
-            away = 0.0
-            for axis in range(dimension):
-                gap = sites[i, axis] - others[o, axis]
-                away += gap * gap
-            if away < reach[i] * reach[i]:
-                found[i] = 1
+            dx, dy = lanes_at(column, 0) - others[o, 0], lanes_at(column, LEAF) - others[o, 1]
+            gaps = dx * dx + dy * dy
+            if dimension == SPHERE:
+                dz = lanes_at(column, 2 * LEAF) - others[o, 2]
+                gaps = gaps + dz * dz
+            found[leaf] |= above(within, gaps)

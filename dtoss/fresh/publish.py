@@ -95,7 +95,8 @@ def publish(
                 entry_of=lambda partition, area: entries[partition.number],
                 borders=borders.result(),
             )
-            manifest["tombstones"] = _entry_of_tombstones(standing, home, snapshot, before)
+        # also of what was copied: rows may have deleted what does not stand
+        manifest["tombstones"] = _entry_of_tombstones(standing, home, snapshot, before)
         manifest["fresh"] = {
             "base": standing.base,
             "commit": standing.commit,

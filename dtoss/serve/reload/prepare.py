@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from itertools import islice
 from typing import Any
 
@@ -319,6 +318,6 @@ def _facts(index: Index, head: Head, manifest: dict[str, Any]) -> dict[str, Any]
         "id_type": manifest["id_type"],
         "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
         "created": manifest["created"],
-        "version": version("dtoss"),
+        "version": dtoss.__version__,
         **({"fresh": manifest["fresh"]} if "fresh" in manifest else {}),
     }

@@ -103,6 +103,25 @@ def test_those_cells_are_cut_that_may_have_changed_and_no_others(plane):
     assert len(others) < 500
 
 
+@pytest.mark.parametrize("gone", [1, 40])
+def test_cells_of_too_many_edges_or_gone_sites_are_left_to_a_search(gone):
+    """A hub of 400 neighbours, and a site whose neighbours all go but few."""
+    rng = np.random.default_rng(1)
+    angles = np.arange(400) * (2 * np.pi / 400)
+    ring = (1.0 + rng.uniform(0.0, 1e-6, 400))[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    sites, bounds = np.concatenate([[[0.0, 0.0]], ring, 2.0 * ring]), np.array([-3.0, -3.0, 3.0, 3.0])
+    before, stays = voronoi(sites, bounds), np.ones(801, np.bool_)
+    stays[rng.choice(np.arange(1, 401), gone, replace=False) if gone == 1 else np.arange(1, gone + 1)] = False
+    kept = Before(before.first, before.neighbours, before.area, before.radius, before.compact)
+    some = np.ascontiguousarray(sites[stays])
+    made, _ = changed_cells(some, bounds, kept, np.flatnonzero(stays).astype(np.int32), 0, 10.0)
+    whole = voronoi(some, bounds)
+    assert before.compact[0]
+    assert len(lists_of(before)[0]) == 400
+    assert lists_of(made) == lists_of(whole)
+    assert np.allclose(made.area, whole.area, rtol=1e-9, atol=1e-15)
+
+
 def test_all_cells_are_cut_where_few_would_stay():
     rng = np.random.default_rng(0)
     sites = along(random_sphere(rng, 300))

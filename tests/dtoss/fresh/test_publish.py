@@ -70,6 +70,18 @@ def test_a_generation_that_only_knows_more_late_rows_is_all_links(tmp_path):
     assert (anew.number, home.manifest()["fresh"]["generation"]) == (3, 3)
 
 
+def test_a_snapshot_whose_rows_only_delete_what_does_not_stand_is_published_with_these_deletions(tmp_path):
+    """Its files are copied, as no partition is another one; the next generation links what it remembers."""
+    standing, home = standing_of(base_of(tmp_path / "base")), Store(str(tmp_path / "home"))
+    deleted, _ = merge_rows(standing, row(9999, 20, (8.0, 50.0), deleted=True), 1)
+    published = publish(deleted, home, None)
+    moved, _ = merge_rows(deleted, row(7, 20, (8.0, 50.0)), 2)
+    for one in (published, publish(moved, home, published)):
+        again = standing_of(home, one.commit)
+        assert again.tombstones.to_pydict() == {"id": [9999], "t": [20]}
+        assert judge(again, row(9999, 15, (8.0, 50.0))).tolist() == [LATE]
+
+
 def test_an_empty_generation_can_be_opened_and_the_last_few_stay(tmp_path):
     rows = {"id": [1], "lon": [8.0], "lat": [50.0], "speed": [1.0], "t": [10]}
     dtoss.build(rows).save(tmp_path / "base")
