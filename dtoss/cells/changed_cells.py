@@ -79,9 +79,9 @@ def changed_cells(
     if np.count_nonzero(cut) + NEIGHBOURS_EACH * np.count_nonzero(came) > most * n:
         return voronoi(sites, bounds, search=search), everyone
     made = voronoi(sites, bounds, wanted=by_all, search=search)
-    new = np.flatnonzero(came)
-    degree = made.first[new + 1] - made.first[new]
-    beside, new = made.neighbours[runs(made.first[new], degree)], np.repeat(new, degree).astype(np.int32)
+    fresh = np.flatnonzero(came).astype(np.int32)
+    degree = made.first[fresh + 1] - made.first[fresh]
+    beside, new = made.neighbours[runs(made.first[fresh], degree)], np.repeat(fresh, degree)
     cut[beside] = True
     left = ~by_all & _in_reach(
         search, MOST_RADII * np.where(came, 0.0, before.radius[stood]), sites[came & ~made.compact]

@@ -1,5 +1,8 @@
 """Generations under any order of rows, seals, cycles, rollbacks and crashes: each is what brute force says stands.
 
+So are those of several servers that read one log, each by itself or as servers of a plan, one of which builds for all
+until another takes its place.
+
 Brute force is a dictionary over the rows that the base snapshot holds and all that were acknowledged
 (:func:`tests.oracles.apply`).
 """
@@ -19,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import dtoss
+from dtoss.commits.chain import Conflict
 from dtoss.errors import StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.generations import Generations
@@ -26,6 +30,7 @@ from dtoss.fresh.standing import LATE, NEWER, UNCHANGED, judge
 from dtoss.log.log_reader import LogReader
 from dtoss.log.log_schema import log_schema
 from dtoss.log.log_writer import LogWriter
+from dtoss.opening import open_index
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
 from tests import oracles
@@ -58,13 +63,13 @@ class Told(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-        self.writer = None
+        self.writer, self.readers = None, []
 
     def teardown(self):
         if self.writer is not None:
             self.writer.close()
-            for reader in self.readers:
-                reader.close()
+        for reader in self.readers:
+            reader.close()
         shutil.rmtree(self.folder)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -98,11 +103,9 @@ class Told(RuleBasedStateMachine):
         self.acknowledged = []
         self.ledgers = {self.store.current(): frozenset()}
         schema = log_schema(self.store.manifest())
-        arriving = self.folder / "arriving"
-        arriving.mkdir()
-        self.writer = LogWriter.open(arriving, schema, lease=False)
-        self.readers = [LogReader(arriving, schema) for _ in range(2)]
-        self.seq = 0
+        self.arriving = self.folder / "arriving"
+        self.arriving.mkdir()
+        self.writer = LogWriter.open(self.arriving, schema, lease=False)
         self.crash()
 
     # -- what may happen ----------------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ class Told(RuleBasedStateMachine):
     def step(self):
         """A generation, if there is anything new."""
         if self.made.step():
-            self.check()
+            self.check(self.made)
 
     @rule(all_of_them=st.booleans())
     def cycle(self, all_of_them):
@@ -171,28 +174,39 @@ class Told(RuleBasedStateMachine):
     @rule()
     def crash(self):
         """The builder is gone with all it knew."""
-        reader, other = self.readers
-        self.made = Generations(self.store, self.home, reader, other, self.writer.schema, FreshCounts(), self.refused)
+        self.made = self.maker(self.home)
         self.made.begin()
-        self.check()
+        self.check(self.made)
+
+    def maker(self, home, server=None):
+        """Who makes generations, before it has begun."""
+        reader, other = (LogReader(self.arriving, self.writer.schema) for _ in range(2))
+        self.readers += [reader, other]
+        return Generations(
+            self.store, home, reader, other, self.writer.schema, FreshCounts(), self.refused, server=server
+        )
 
     def refused(self, what, **facts):
         raise AssertionError((what, facts))
 
     # -- what has to be so --------------------------------------------------------------------------------------------
 
-    def stood(self):
-        """What stands of each id in the generation of now, deletions too."""
+    def stood(self, base=None, seq=None):
+        """What stands of each id at a sequence number upon a base, deletions too; else in the generation of now."""
         standing = self.made.standing
-        return oracles.apply({}, [*self.by_snapshot[standing.base], *self.acknowledged[: standing.seq]])[0]
+        base, seq = base or standing.base, standing.seq if seq is None else seq
+        return oracles.apply({}, [*self.by_snapshot[base], *self.acknowledged[:seq]])[0]
 
-    def check(self):
-        standing = self.made.standing
-        assert len(self.acknowledged) == standing.seq >= self.seq
-        self.seq = standing.seq
-        assert self.home.manifest()["fresh"]["seq"] == standing.seq
-        opened = dtoss.open(self.home.path)
-        stood = oracles.standing(self.stood())
+    def check(self, made):
+        """A generation that was made just now."""
+        standing, manifest = made.standing, made.home.manifest()
+        assert len(self.acknowledged) == standing.seq == manifest["fresh"]["seq"]
+        assert manifest["fresh"]["base"] == standing.base
+        self.compare(dtoss.open(made.home.path), self.stood(standing.base, standing.seq))
+
+    def compare(self, opened, stood):
+        """The answers of a generation with brute force."""
+        stood = oracles.standing(stood)
         hits = opened.knn(QUERIES, 5, columns=["name", *(("x", "y") if self.plane else ("lon", "lat"))])
         found = {
             id: row
@@ -207,11 +221,78 @@ class Told(RuleBasedStateMachine):
         assert len(opened) == len(stood)
 
 
+class ToldToServers(Told):
+    """Two or five servers that read the log: of a plan, and each by itself."""
+
+    servers = 2
+
+    def __init__(self):
+        super().__init__()
+        self.replaced = []  # who made generations for the plan, and does not know yet that another one does
+        self.open = {}  # by server of the plan: the generation that answers, its base and its sequence number
+        self.alone = {}  # by server that is in no plan: who makes its generations
+
+    @initialize(servers=st.sampled_from((2, 5)))
+    def count(self, servers):
+        self.servers = servers
+
+    @rule(server=st.integers(0, 4))
+    def take_over(self, server):
+        """Another server has the right to write, and begins; who had it works on."""
+        self.replaced.append(self.made)
+        self.made = self.maker(self.home, server % self.servers)
+        self.made.begin()
+        self.check(self.made)
+
+    @precondition(lambda self: self.replaced)
+    @rule(which=st.integers(0, 9), look=st.booleans())
+    def step_of_one_that_was_replaced(self, which, look):
+        """It changes nothing that anybody sees."""
+        late, head = self.replaced[which % len(self.replaced)], self.home.head()
+        if look:
+            late.look()
+        with suppress(Conflict):
+            assert not late.step()
+        assert self.home.head() == head
+
+    @rule(server=st.integers(0, 4))
+    def swap(self, server):
+        """A server of the plan takes the newest generation: no number goes back."""
+        _, _, before = self.open.get(server % self.servers, (None, None, 0))
+        fresh = self.home.manifest()["fresh"]
+        assert fresh["seq"] >= before
+        opened = open_index(self.home, self.home.current(), lazy=False)
+        self.open[server % self.servers] = opened, fresh["base"], fresh["seq"]
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def ask(self):
+        """Each server answers of the generation that it has, though the builder may have removed it."""
+        for opened, base, seq in self.open.values():
+            self.compare(opened, self.stood(base, seq))
+
+    @rule(server=st.integers(0, 4), look=st.booleans())
+    def step_alone(self, server, look):
+        """A server that is in no plan begins, or makes its next generation, in a store of its own."""
+        number = server % self.servers
+        if number not in self.alone:
+            self.alone[number] = self.maker(Store(str(self.folder / f"home{number}")))
+            self.alone[number].begin()
+        else:
+            before = self.alone[number].standing.seq
+            if look:
+                self.alone[number].look()
+            if not self.alone[number].step():
+                return
+            assert self.alone[number].standing.seq >= before
+        self.check(self.alone[number])
+
+
 class ToldTexts(Told):
     texts = True
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("machine", [Told, ToldTexts])
+@pytest.mark.parametrize("machine", [Told, ToldTexts, ToldToServers])
 def test_generations_are_what_brute_force_says(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples(5_000, 25), stateful_step_count=15))
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(5_000, 15), stateful_step_count=15))
