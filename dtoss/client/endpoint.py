@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -57,6 +58,7 @@ class Access:
     timeout: float = 30.0  # Seconds that it may take for a batch, or an answer
     every: float = 10.0  # Seconds between two looks, of what is looked at
     whole: bool = False  # Whether a document is one message, whatever it holds
+    upto: Callable[[str], Mapping[int, int]] = lambda source: {}  # Where a source goes on, by its name
 
 
 def place_of(url: str, option: str = "--to", parted: bool = False) -> Place:

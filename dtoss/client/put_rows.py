@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from dtoss.frames.coordinates import locate_rows
 from dtoss.frames.crs_names import agree_crs
 from dtoss.frames.objects_of import ID_COLUMN
 from dtoss.geometry.space import Space
+from dtoss.log.read_upto import ReadUpto, read_upto
 
 ROWS_OF_PIECE = 50_000
 """Rows of one request, at the most."""
@@ -104,12 +106,23 @@ def put_table(
     return done
 
 
-def _send(server: Server, body: bytes, patience: float, wait: Callable[[float], None]) -> dict[str, Any]:
+def put_offsets(server: Server, upto: ReadUpto, patience: float) -> ReadUpto:
+    """Return where a source goes on by the log, once ``upto`` is in it, which without offsets only asks."""
+    known = ""
+    for one in [*upto.pieces()] or [upto]:
+        said = urlencode({"source": one.source, "offsets": one.text()})
+        known = _send(server, b"", patience, time.sleep, f"/positions?{said}").get("offsets", "")
+    return read_upto(upto.source, known)
+
+
+def _send(
+    server: Server, body: bytes, patience: float, wait: Callable[[float], None], target: str = "/positions"
+) -> dict[str, Any]:
     """Return what the server says of a piece, also where no row of it is good."""
     until, pauses = time.monotonic() + patience, backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
-            return server.connections.ask("POST", "/positions", body, JSON).document()
+            return server.connections.ask("POST", target, body, JSON).document()
         except BadRows as wrong:
             return {"taken": 0, "seq": None, "late": 0, "unchanged": 0, "bad": wrong.bad, "refused": wrong.rows}
         except Later as later:

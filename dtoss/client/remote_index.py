@@ -15,7 +15,7 @@ from dtoss.client.batch_queries_out import Bulk, Sent, sent_boxes, sent_polygons
 from dtoss.client.chunked_queries import PLACES_AT_A_TIME
 from dtoss.client.event_stream import Followed
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
-from dtoss.client.put_rows import Put, put_table, table_of_rows
+from dtoss.client.put_rows import Put, put_offsets, put_table, table_of_rows
 from dtoss.client.remote_server import Facts, Server
 from dtoss.client.url_and_hits import (
     FARTHEST,
@@ -34,6 +34,7 @@ from dtoss.kinds.kind import A, Kind, Tells
 from dtoss.kinds.searches import LOCATE
 from dtoss.kinds.shapes import IN_POLYGONS
 from dtoss.kinds.spatial_index import SpatialIndex
+from dtoss.log.read_upto import ReadUpto, read_upto
 from dtoss.names import position_names
 
 HOT = 64
@@ -336,6 +337,35 @@ class RemoteIndex(SpatialIndex):
         """
         server = self._server
         return put_table(server, table_of_rows(frame, self.space, server.names()), patience)
+
+    def put_offsets(
+        self, source: str, offsets: Mapping[int, int] | None = None, *, patience: float = 60.0
+    ) -> dict[int, int]:
+        """Return where a source of rows goes on by the log of the server: by the number of a part, the next offset.
+
+        Parameters
+        ----------
+        source
+            A name that no other source has.
+        offsets
+            Behind rows that were :meth:`put`: of some parts, what is to be read next; None only asks.
+        patience
+            As of :meth:`put`.
+
+        Raises
+        ------
+        ValueError
+            If the name is empty or longer than 400 characters, or a part is above 9,999.
+        DtossError
+            As of :meth:`put`.
+
+        Notes
+        -----
+        Of a part counts what was put last. Offsets that are put behind their rows, and from which a source begins
+        again, lose no row: of a log that was restored from a copy either.
+        """
+        upto = read_upto(source, ReadUpto(source, dict(offsets or {})).text())
+        return put_offsets(self._server, upto, patience).offsets
 
     def at_least(self, seq: int | None) -> RemoteIndex:
         """Return an index of the same server whose answers hold all rows that were put up to a sequence number.

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 from dtoss.brokers.schemes import endpoint_at
 from dtoss.client.endpoint import Access
+from dtoss.log.read_upto import ReadUpto
 
 MESSAGES_AT_ONCE = 1_000
 """That are taken from a source at the most."""
@@ -22,6 +23,7 @@ class Batch:
     mark: Any  # By which the source knows what is acknowledged
     csv: bool = False
     topics: tuple[str, ...] = ()  # On which each message came, where a source has such
+    upto: ReadUpto | None = None  # Where the source goes on behind these, where a log is to keep that
 
     def rows(self) -> list[bytes]:
         """Return a line for each row; a message that is no JSON is one, too, and nobody can read it."""

@@ -1,4 +1,7 @@
-"""Messages of a topic of Kafka, read as one of a group: an offset is committed once the rows before it are on disk."""
+"""Messages of a topic of Kafka, read as one of a group, which goes on where the log says.
+
+An offset stands in the log, and is committed, once the rows before it are on disk.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ from typing import Any
 from dtoss.brokers.kafka_settings import kafka_settings, need_kafka
 from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
-from dtoss.errors import InputError
+from dtoss.errors import DtossError, InputError
 from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch
+from dtoss.log.read_upto import ReadUpto
 
-FIXED_BY_US = {"enable.auto.commit": False, "enable.auto.offset.store": False, "enable.partition.eof": True}
-"""Settings of librdkafka that no file changes: nothing is committed that is not on disk."""
+FIXED_BY_US = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "partition.assignment.strategy": "range,roundrobin",
+}
+"""Settings of librdkafka that no file changes: nothing is committed that is not on disk; a share is given out whole."""
 
 
 class KafkaMessages:
@@ -24,6 +33,7 @@ class KafkaMessages:
         usual = {"group.id": said.get("group", "dtoss"), "auto.offset.reset": "earliest"}
         self._settings = kafka_settings(place, access.secret, usual, FIXED_BY_US)
         self._place, self._topic, self._timeout = place, place.name, access.timeout
+        self._upto, self._source = access.upto, ""
         self._consumer: Any = None
         self._behind: set[int] = set()  # Partitions of which there may be more now
         self._assigned = False
@@ -38,6 +48,9 @@ class KafkaMessages:
         except self._kafka.KafkaException as error:
             self.close()
             raise Later(f"{self} cannot be read ({error.args[0].str()})") from None
+        except DtossError:
+            self.close()  # who knows where to go on did not say it
+            raise
 
     def acknowledge(self, batch: Batch) -> None:
         """Commit the offsets behind messages; those of a partition that another reader has now are its own."""
@@ -75,7 +88,7 @@ class KafkaMessages:
                 else:
                     raise self._kafka.KafkaException(error)
             if messages:
-                return Batch(tuple(messages), upto)
+                return Batch(tuple(messages), upto, upto=ReadUpto(self._source, upto))
             known = self._assigned and not self._behind
             if time.monotonic() > ends and known:
                 return None
@@ -89,9 +102,17 @@ class KafkaMessages:
                 made = self._kafka.Consumer(self._settings)
             except self._kafka.KafkaException as error:
                 raise InputError(f"--secret-file: Kafka does not know its settings ({error.args[0].str()})") from None
-            made.subscribe([self._topic], on_assign=self._note)
             self._consumer = made
+            # another cluster counts anew, and one at another address does not
+            cluster = made.list_topics(self._topic, self._timeout).cluster_id
+            self._source = f"kafka:{cluster}/{self._topic}?group={self._settings['group.id']}"
+            made.subscribe([self._topic], on_assign=self._begin)
         return self._consumer
 
-    def _note(self, _consumer: Any, parts: list[Any]) -> None:
+    def _begin(self, consumer: Any, parts: list[Any]) -> None:
+        """Go on where the log says; where it says nothing, where the group does, and else at the beginning."""
+        known = self._upto(self._source)
+        for one in parts:
+            one.offset = known.get(one.partition, one.offset)
+        consumer.assign(parts)
         self._assigned, self._behind = True, {one.partition for one in parts}

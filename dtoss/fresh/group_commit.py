@@ -17,7 +17,7 @@ import pyarrow as pa
 from dtoss.arrow_stream import rows_of_stream
 from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.fresh.intake import LENGTH, MESSAGE_BYTES, Away, Busy, Receipt, refusal
+from dtoss.fresh.intake import LENGTH, MESSAGE_BYTES, Away, Busy, Receipt, refusal, upto_in
 from dtoss.log.log_writer import LogWriter
 
 
@@ -43,6 +43,7 @@ class _Waiting:
     seq: int  # Of the last
     late: int
     unchanged: int
+    source: str | None  # Of which it is asked where it goes on
 
 
 class GroupCommit:
@@ -114,12 +115,14 @@ class GroupCommit:
     async def take(self, rows: pa.Table) -> Receipt:
         """Return what became of rows, once they are durable."""
         self._check(rows)
-        if len(rows) == 0:
-            return Receipt(0, None, 0, 0)
-        late, unchanged = self._judge(rows)
-        first = self._log.append(rows)
+        upto = upto_in(rows)
+        source = None if upto is None else upto.source
+        if len(rows) == 0 and (upto is None or not upto.offsets):
+            return Receipt(0, None, 0, 0, self._goes_on(source))
+        late, unchanged = self._judge(rows) if len(rows) else (0, 0)
+        first = self._log.append(rows, upto)
         waiting = _Waiting(
-            asyncio.get_running_loop().create_future(), len(rows), first + len(rows) - 1, late, unchanged
+            asyncio.get_running_loop().create_future(), len(rows), first + len(rows) - 1, late, unchanged, source
         )
         self._group.append(waiting)
         if sum(one.rows for one in self._group) >= self._bounds.group_rows:
@@ -127,6 +130,11 @@ class GroupCommit:
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._bounds.group_seconds, self._sync)
         return await waiting.answer
+
+    def _goes_on(self, source: str | None) -> str | None:
+        """Return where a source goes on, as far as that is on the disk."""
+        known = None if source is None else self._log.upto.get(source)
+        return known if known is None else known.text()
 
     def _check(self, rows: pa.Table) -> None:
         if self._bytes > self._bounds.waiting_bytes:
@@ -157,4 +165,6 @@ class GroupCommit:
         self._synced()
         for one in group:
             if not one.answer.done():
-                one.answer.set_result(Receipt(one.rows, one.seq, one.late, one.unchanged))
+                one.answer.set_result(
+                    Receipt(one.rows, one.seq if one.rows else None, one.late, one.unchanged, self._goes_on(one.source))
+                )

@@ -1,6 +1,7 @@
 """Rows on their way to the process that writes a log, by a socket of this machine, and what is said of them.
 
-A message is its length in 8 bytes and so many bytes: rows as an Arrow stream there, JSON back.
+A message is its length in 8 bytes and so many bytes: rows as an Arrow stream there, JSON back. Metadata of the stream
+say up to where their source was read.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import pyarrow as pa
 
 from dtoss.arrow_stream import stream_of
 from dtoss.errors import DtossError
+from dtoss.log.read_upto import ReadUpto, upto_of
 
 LENGTH = 8
 """Bytes of the length of a message."""
 MESSAGE_BYTES = 1 << 30
 """Of a message."""
+UPTO = b"dtoss.upto"
+"""Under this key the metadata say it."""
 ANSWER_SECONDS = 20.0
 """For which a worker waits until its rows are acknowledged."""
 
@@ -43,6 +47,7 @@ class Receipt:
     seq: int | None  # Sequence number of the last of them; None where there was none
     late: int  # Rows of which a later one of the same object stood already
     unchanged: int  # Rows that say what stood already
+    offsets: str | None = None  # Where the source goes on of which that was asked
 
     def data(self) -> bytes:
         """Return the message of it."""
@@ -54,9 +59,15 @@ def frame(data: bytes) -> bytes:
     return len(data).to_bytes(LENGTH, "little") + data
 
 
-def message_of(rows: pa.Table) -> bytes:
+def message_of(rows: pa.Table, upto: ReadUpto | None = None) -> bytes:
     """Return rows as a message."""
-    return frame(stream_of(rows))
+    return frame(stream_of(rows if upto is None else rows.replace_schema_metadata({UPTO: upto.data()})))
+
+
+def upto_in(rows: pa.Table) -> ReadUpto | None:
+    """Return up to where the source of rows was read, if a message says it."""
+    said = (rows.schema.metadata or {}).get(UPTO)
+    return None if said is None else upto_of(said)
 
 
 def refusal(error: DtossError) -> bytes:
@@ -81,13 +92,13 @@ class Intake:
 
     address: str  # Of the socket
 
-    async def put(self, rows: pa.Table, seconds: float = ANSWER_SECONDS) -> Receipt:
-        """Return what became of rows, once they are durable."""
+    async def put(self, rows: pa.Table, upto: ReadUpto | None = None, seconds: float = ANSWER_SECONDS) -> Receipt:
+        """Return what became of rows, once they are durable, and where a source goes on that ``upto`` names."""
         try:
             async with asyncio.timeout(seconds):
                 reader, writer = await asyncio.open_unix_connection(self.address)
                 try:
-                    writer.write(message_of(rows))
+                    writer.write(message_of(rows, upto))
                     await writer.drain()
                     length = int.from_bytes(await reader.readexactly(LENGTH), "little")
                     return taken_of(await reader.readexactly(length))

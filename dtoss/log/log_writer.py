@@ -19,7 +19,17 @@ from dtoss.commits.lease import LEASE, Writer, take, without_lease
 from dtoss.commits.process import is_passing, passing_name
 from dtoss.errors import InputError, StoreError, reason
 from dtoss.log.disk import Bytes, Disk
-from dtoss.log.open_segment import SLOT_BYTES, Contents, Durable, begin_of, contents_of, records_of, slot_of
+from dtoss.log.open_segment import (
+    SLOT_BYTES,
+    Contents,
+    Durable,
+    begin_of,
+    contents_of,
+    records_of,
+    slot_of,
+    upto_record,
+)
+from dtoss.log.read_upto import MOST_SOURCES, ReadUpto, together
 from dtoss.log.segment_names import (
     HIDDEN,
     SEAL,
@@ -71,6 +81,8 @@ class LogWriter:
         self.folder, self.schema = folder, schema
         self.log = ""  # What tells the log from others: eight hexadecimal digits
         self.next = 1  # The sequence number of the next row
+        self.upto: dict[str, ReadUpto] = {}  # Where sources go on, as far as that is on the disk
+        self._said: list[ReadUpto] = []  # What was said of them since
         self._lease, self._warn, self._clock, self._disk = lease, warn, clock, disk
         self._seal_bytes, self._seal_seconds = seal_bytes, seal_seconds
         self._open = _Open(-1, "", 1, 0, Durable(0, 0))
@@ -129,18 +141,22 @@ class LogWriter:
         """Do nothing while nobody else has the right to write; a StoreError where somebody took it."""
         self._lease.check()
 
-    def append(self, rows: pa.Table) -> int:
+    def append(self, rows: pa.Table, upto: ReadUpto | None = None) -> int:
         """Write rows, which are not durable yet, and return the sequence number of the first.
 
-        Where that fails none of them is in the log.
+        Where that fails none of them is in the log. ``upto``: where their source goes on once they are durable.
         """
         _check(rows, self.schema)
         with self._adding, _refusing(self.folder):
             self._heal()
             first, now = self.next, self._open
-            if len(rows) == 0:
+            data = records_of(self.log, first, rows) if len(rows) else b""
+            if upto is not None:
+                if len(self.upto | {upto.source: upto}) > MOST_SOURCES:
+                    raise StoreError(f"{self.folder} has offsets of {MOST_SOURCES} sources, and keeps no more")
+                data += upto_record(self.log, first + len(rows), upto)
+            if not data:
                 return first
-            data = records_of(self.log, first, rows)
             try:
                 self._disk.write(now.number, data, now.size)
             except BaseException:
@@ -148,7 +164,8 @@ class LogWriter:
                 raise
             now.size += len(data)
             self.next += len(rows)
-            if now.since is None:
+            self._said += [] if upto is None else [upto]
+            if now.since is None and len(rows):
                 now.since = self._clock()
         return first
 
@@ -235,6 +252,7 @@ class LogWriter:
         """Go on with an open segment, in a new file of its name; with other columns after it."""
         data = Path(last.path).read_bytes()
         held = contents_of(self.log, last.first, data, last.path)
+        self.upto = held.upto()
         if held.cut:
             self._warn(f"{last.path}: {held.cut:,} bytes at its end were cut off, which were never acknowledged")
         self.next = last.first if held.last is None else held.last + 1
@@ -255,7 +273,7 @@ class LogWriter:
 
     def _make(self, first: int) -> _Open:
         """Make an open segment without rows."""
-        data = begin_of(self.log, first, self.schema)
+        data = begin_of(self.log, first, self.schema, self.upto.values())
         return self._place([data], first, Durable(len(data), first - 1))
 
     def _make_of(self, data: bytes, held: Contents, first: int) -> _Open:
@@ -302,7 +320,7 @@ class LogWriter:
 
     def _sync(self) -> int:
         now = self._open
-        if self.next == now.durable.last + 1:
+        if now.size == now.durable.end:
             return now.durable.last
         durable = Durable(now.size, self.next - 1)
         try:
@@ -312,6 +330,7 @@ class LogWriter:
             self._distrust()
             raise
         now.durable = durable
+        self.upto, self._said = together([*self.upto.values(), *self._said]), []
         try:
             self._disk.write(now.number, slot_of(self.log, durable), 0)
         except OSError:
@@ -323,8 +342,8 @@ class LogWriter:
     def _distrust(self) -> None:
         """Take back what is not durable: nobody knows what of it is on the disk."""
         self._ailing = True
-        self._taken_back |= self.next > self._open.durable.last + 1
-        self.next = self._open.durable.last + 1
+        self._taken_back |= self._open.size > self._open.durable.end
+        self.next, self._said = self._open.durable.last + 1, []
         self._open.size = self._open.durable.end
 
     def _heal(self) -> None:
@@ -342,14 +361,18 @@ class LogWriter:
     # -- sealing ------------------------------------------------------------------------------------------------------
 
     def _begin_next(self) -> None:
-        """Begin the next open segment, if there are rows in the one that is: so their numbers are never given again."""
+        """Begin the next open segment, if there are rows in the one that is: so their numbers are never given again.
+
+        One that only offsets have made large is made anew under its name.
+        """
         with self._adding:
             self._sync()
             self._heal()
             now = self._open
-            if self.next > now.first:
+            if self.next > now.first or now.size >= self._seal_bytes:
                 fresh = self._make(self.next)
-                self._left.append((Segment(self.log, now.first, None, now.path), self.next - 1))
+                if self.next > now.first:
+                    self._left.append((Segment(self.log, now.first, None, now.path), self.next - 1))
                 self._disk.close(now.number)
                 self._take(fresh)
 

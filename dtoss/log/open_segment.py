@@ -5,6 +5,7 @@
     0   64   a slot: mark, checksum, where what is durable ends, the last sequence number of that, zeros
     64       a record without rows: the schema, as Arrow's IPC has it
     ...      records of rows: a record batch, as Arrow's IPC has it
+    ...      among them records without rows: up to where the rows of a source are in the log, as JSON
 
 A record is a mark, the XXH64 of all that follows in it, the first sequence number, the rows, the bytes of what it holds
 (whole numbers of 64 bits, little-endian), and these bytes, a multiple of eight. The checksums begin with the log's
@@ -17,12 +18,13 @@ follows it and is not whole was not.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from dtoss.errors import StoreError
+from dtoss.log.read_upto import ReadUpto, together, upto_of
 from dtoss.snapshots.xxh64 import xxh64
 
 SLOT_BYTES = 64
@@ -45,7 +47,7 @@ class Durable:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of rows that is whole."""
+    """A record that is whole, of rows or of offsets."""
 
     end: int  # Where it ends in the file
     first: int
@@ -66,7 +68,12 @@ class Contents:
     @property
     def last(self) -> int | None:
         """The last sequence number; None where there is no row."""
-        return self.records[-1].first + self.records[-1].rows - 1 if self.records else None
+        last = self.records[-1].first + self.records[-1].rows - 1 if self.records else -1
+        return last if self.records and last >= self.records[0].first else None
+
+    def upto(self) -> dict[str, ReadUpto]:
+        """Return where each source goes on."""
+        return together(upto_of(one.payload) for one in self.records if one.rows == 0)
 
     def batches(self, begin: int, last: int | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the rows from a sequence number on, up to one, with the number of the first of each batch."""
@@ -87,7 +94,10 @@ def slot_of(log: str, durable: Durable) -> bytes:
 def durable_of(log: str, slot: bytes | memoryview) -> Durable | None:
     """Return what a slot says; None where it is damaged, or was read while it was written."""
     slot = memoryview(slot)[:SLOT_BYTES]
-    if len(slot) < SLOT_BYTES or bytes(slot[:8]) != _SLOT_MARK or _checksum(log, slot[_SUM:]) != bytes(slot[8:_SUM]):
+    mark = bytes(slot[:8])
+    if mark[:7] == _SLOT_MARK[:7] and mark[7:].isdigit() and mark != _SLOT_MARK:
+        raise StoreError(f"log {log} is of format {mark[7:].decode()}, and this release reads 1: take a newer release")
+    if len(slot) < SLOT_BYTES or mark != _SLOT_MARK or _checksum(log, slot[_SUM:]) != bytes(slot[8:_SUM]):
         return None
     end, last, _ = _SAID.unpack_from(slot, _SUM)
     return Durable(end, last)
@@ -108,10 +118,15 @@ def records_of(log: str, first: int, rows: pa.Table) -> bytes:
     return b"".join(made)
 
 
-def begin_of(log: str, first: int, schema: pa.Schema) -> bytes:
-    """Return the bytes of an open segment without rows."""
-    columns = record_of(log, first, 0, schema.serialize())
-    return slot_of(log, Durable(SLOT_BYTES + len(columns), first - 1)) + columns
+def begin_of(log: str, first: int, schema: pa.Schema, upto: Iterable[ReadUpto]) -> bytes:
+    """Return the bytes of an open segment without rows, which goes on with the offsets of those before."""
+    said = record_of(log, first, 0, schema.serialize()) + b"".join(upto_record(log, first, one) for one in upto)
+    return slot_of(log, Durable(SLOT_BYTES + len(said), first - 1)) + said
+
+
+def upto_record(log: str, following: int, upto: ReadUpto) -> bytes:
+    """Return the bytes of a record of offsets; ``following``: the number of the next row."""
+    return record_of(log, following, 0, pa.py_buffer(upto.data()))
 
 
 def record_at(log: str, data: memoryview, at: int) -> Record | None:
@@ -127,7 +142,7 @@ def record_at(log: str, data: memoryview, at: int) -> Record | None:
 
 def records_from(log: str, data: memoryview, at: int, first: int) -> Iterator[Record]:
     """Yield whole records from a place on, which go on from a sequence number without a gap."""
-    while (record := record_at(log, data, at)) is not None and record.first == first and record.rows > 0:
+    while (record := record_at(log, data, at)) is not None and record.first == first:
         yield record
         at, first = record.end, first + record.rows
 

@@ -155,9 +155,14 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, numbers: Numbers, as_
         raise ValueError("--every: a time above 0 is wanted, such as 10s")
     check_shape(source.shape)
     secret = read_secret(source.secret_file, SECRET_NAME)
-    feed = feed_at(source.source, Access(secret, every=source.every, whole=source.shape == GTFS_REALTIME))
     index = dtoss.connect(receiver.to, token_of(receiver.token_file))
     patience = PATIENCE if receiver.patience is None else receiver.patience
+
+    def upto(name: str, offsets: Mapping[int, int] | None = None) -> dict[int, int]:
+        return index.put_offsets(name, offsets, patience=patience)
+
+    access = Access(secret, every=source.every, whole=source.shape == GTFS_REALTIME, upto=upto)
+    feed = feed_at(source.source, access)
     stopping, told = Stopping(), Told()
     shown = Exposition(numbers.metrics, numbers.metrics_file)
     shown.show("ingest", told.facts, _COUNTS, _GAUGES)
@@ -172,7 +177,7 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, numbers: Numbers, as_
     end_beginning()  # whoever goes on is not shown how far it is
     try:
         with stopping.listening():
-            take_all(feed, tell, told, stopping, once=source.once, shape=source.shape, changed=shown.write)
+            take_all(feed, tell, told, stopping, upto, once=source.once, shape=source.shape, changed=shown.write)
     finally:
         feed.close()
         shown.close()
@@ -184,6 +189,7 @@ def take_all(
     tell: Callable[[list[bytes], str], None],
     told: Told,
     stopping: Stopping,
+    put_upto: Callable[[str, Mapping[int, int]], object] = lambda name, offsets: None,
     *,
     once: bool = False,
     shape: str | None = None,
@@ -191,8 +197,9 @@ def take_all(
 ) -> None:
     """Take batches of a source until it is to end, each acknowledged when what can be used of it is on disk.
 
-    ``tell``: tells rows, which are lines of text, of a kind of files; ``once``: ends when nothing comes any more;
-    ``shape``: of messages that are no rows; ``changed``: is called after each batch.
+    ``tell``: tells rows, which are lines of text, of a kind of files; ``put_upto``: puts in the log where a source goes
+    on behind a batch; ``once``: ends when nothing comes any more; ``shape``: of messages that are no rows; ``changed``:
+    is called after each batch.
     """
     from dtoss.backoff import backoff
     from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
@@ -208,6 +215,8 @@ def take_all(
                 continue
             with stopping.cycle():
                 tell_batch(batch, tell, told, shape)
+                if batch.upto is not None:
+                    put_upto(batch.upto.source, batch.upto.offsets)
                 feed.acknowledge(batch)
                 batch = None
             changed()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.errors import DtossError
+from dtoss.errors import DtossError, InputError
 from dtoss.fresh.intake import ANSWER_SECONDS, Away, Busy, Receipt
 from dtoss.log.log_schema import log_schema, roles_of
+from dtoss.log.read_upto import LONGEST_SOURCE, read_upto
 from dtoss.rows.incoming import Incoming, Judgement
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
@@ -39,7 +41,10 @@ TOLD = fields(
     unchanged={**NATURAL, "description": "Rows that say what stood already."},
     bad={**NATURAL, "description": "How many rows were refused."},
     refused=array(BAD_ROW, description=f"The first {NAMED_REFUSED} of those, by their number in the body, from 1 on."),
+    offsets={**STRING, "description": "Where the source goes on that was named: by the log, not by its broker."},
 )
+_SOURCE = "Whose rows these are; without a body it is asked where that source goes on."
+_OFFSETS = "Where it goes on behind these rows, as in `0:17,1:20`: in the same sync as they are."
 _ROW: Schema = open_ended({"title": "PositionRow", "type": "object", "properties": {}}) | {
     "description": "The columns of the rows that the store was built of; with deleted: true an id and a time will do."
 }
@@ -81,7 +86,11 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             raise Problem(422, f"none of the rows was taken: {error}", limit="rows") from None
 
     @post("/positions", status_code=200, opt={"responses": responses(TOLD, kept=False), "body": _BODY})
-    async def tell(request: Asker) -> ASGIResponse:
+    async def tell(
+        request: Asker,
+        source: Annotated[str | None, QueryParameter(max_length=LONGEST_SOURCE, description=_SOURCE)] = None,
+        offsets: Annotated[str, QueryParameter(description=_OFFSETS)] = "",
+    ) -> ASGIResponse:
         """Take rows of positions, and answer once they are on disk; those that cannot be used are named, with a reason.
 
         The latest row of each object counts, so the same body may be sent again. Answers hold the rows within about a
@@ -90,15 +99,22 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         check_right(request)
         kind, served = kind_of_rows(request), serving.now
         writer = served.writer
+        try:
+            upto = None if source is None and not offsets else read_upto(source or "", offsets)
+        except InputError as error:
+            raise Problem(400, str(error), limit="positions") from None
         async with bodies.of(request) as body:
             if state.circle is not None and writer not in (None, state.circle.me) and not _is_passed(request):
                 return await pass_on(request, bytes(body), writer)
-            judged = await state.pool.run(request, lambda stop: judged_of(body, kind, served, stop))
-        if not len(judged.rows):
-            raise _none_good(judged)
+            if upto is not None and not body:
+                judged = Judgement(incoming_of(served).schema.empty_table(), ())
+            else:
+                judged = await state.pool.run(request, lambda stop: judged_of(body, kind, served, stop))
+                if not len(judged.rows):
+                    raise _none_good(judged)
         try:
             assert state.intake is not None
-            taken = await state.intake.put(judged.rows)
+            taken = await state.intake.put(judged.rows, upto)
         except Busy as busy:
             raise Problem(429, str(busy), limit="positions", retry_after=max(ceil(busy.seconds), 1)) from None
         except Away as away:
@@ -109,6 +125,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """Return what the server of the plan answers which writes the log, to the same request."""
         circle, sent = state.circle, [(PASSED, b"1")]
         scope: Any = request.scope
+        target = f"/positions?{scope['query_string'].decode('latin-1')}"
         assert circle is not None
         state.doors.give_back(scope[ADMITTED])  # that one counts it by the same token
         sent += [(name.encode(), said) for name in SENT_ON if (said := header_of(request, name)) is not None]
@@ -116,7 +133,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         try:
             if link is None:
                 raise ConnectionError("--peers does not name it")
-            reply = await link.ask("/positions", body, ANSWER_SECONDS, given=sent)
+            reply = await link.ask(target, body, ANSWER_SECONDS, given=sent)
         except OSError as error:
             raise Problem(
                 503,
@@ -137,7 +154,9 @@ def _is_passed(request: Asker) -> bool:
 
 
 def _say(taken: Receipt, judged: Judgement) -> dict[str, Any]:
-    counts = {"taken": taken.taken, "seq": taken.seq, "late": taken.late, "unchanged": taken.unchanged}
+    counts: dict[str, Any] = {"taken": taken.taken, "seq": taken.seq, "late": taken.late, "unchanged": taken.unchanged}
+    if taken.offsets is not None:
+        counts["offsets"] = taken.offsets
     return counts | {"bad": len(judged.refused), "refused": _name_refused(judged)}
 
 

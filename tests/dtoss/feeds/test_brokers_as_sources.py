@@ -115,6 +115,36 @@ def test_an_offset_is_committed_once_it_is_acknowledged(kafka):
     feed.close()
 
 
+def test_a_topic_is_read_from_where_the_log_says(kafka):
+    """Whatever the group of the broker knows; where the log cannot be asked, the source is away."""
+    brokers, send = kafka
+    url, asked, upto = f"kafka://{brokers}/logged?group=three", [], {}
+    send("logged", _texts(0, 20))
+    first = feed_at(url, Access(upto=lambda source: asked.append(source) or {}))
+    while sum(upto.values()) < 20:
+        if (batch := first.take(0.2)) is not None:
+            upto |= batch.upto.offsets
+            assert batch.upto.source == asked[0]
+    first.close()
+    assert asked[0].startswith("kafka:")
+    assert asked[0].endswith("/logged?group=three")
+    part = next(iter(upto))
+    send("logged", _texts(20, 25))
+    other = url.replace("three", "four")  # of which the broker knows nothing
+    second = feed_at(other, Access(upto=lambda source: upto | {part: upto[part] - 1}))
+    found = taken(second, 6)
+    second.close()
+    assert (len(found), found[-5:]) == (6, _texts(20, 25))
+
+    def away(source):
+        raise Later("busy")
+
+    third = feed_at(other.replace("four", "five"), Access(upto=away))
+    with pytest.raises(Later, match="busy"):
+        taken(third, 1)
+    third.close()
+
+
 @pytest.mark.deep("the cluster takes seconds to let a reader go; what is committed is looked at in make test")
 def test_messages_of_kafka_that_nobody_committed_come_again(kafka):
     brokers, send = kafka

@@ -11,6 +11,7 @@ from dtoss.errors import StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.group_commit import Bounds, GroupCommit
 from dtoss.fresh.intake import Away, Busy, Intake, Receipt
+from dtoss.log.read_upto import ReadUpto, together
 
 SCHEMA = pa.schema([("id", pa.int64())])
 AT_ONCE = Bounds(group_seconds=0.0)
@@ -21,14 +22,16 @@ class Log:
 
     def __init__(self):
         self.next, self.durable, self.syncs, self.sealed = 1, 0, 0, 0
+        self.upto, self.said = {}, []
         self.fails = {}
 
     def may_fail(self, what):
         if what in self.fails:
             raise self.fails.pop(what)
 
-    def append(self, rows):
+    def append(self, rows, upto=None):
         self.may_fail("append")
+        self.said += [] if upto is None else [upto]
         first, self.next = self.next, self.next + len(rows)
         return first
 
@@ -39,7 +42,7 @@ class Log:
             self.next = self.durable + 1
             raise
         self.syncs += 1
-        self.durable = self.next - 1
+        self.durable, self.upto = self.next - 1, together([*self.upto.values(), *self.said])
         return self.durable
 
     def due(self, now):
@@ -140,6 +143,8 @@ def test_rows_go_by_a_socket(tmp_path):
         await ready.wait()
         assert await Intake(address).put(rows(1, 2)) == Receipt(2, 2, 1, 0)
         assert (await asyncio.to_thread(asyncio.run, Intake(address).put(rows(3)))).seq == 3
+        taken = [await Intake(address).put(rows(), ReadUpto("s", at)) for at in ({}, {1: 7, 0: 2}, {1: 8}, {})]
+        assert taken == [Receipt(0, None, 0, 0, at) for at in (None, "0:2,1:7", "0:2,1:8", "0:2,1:8")]
         log.fails["append"] = StoreError("no space")
         with pytest.raises(Away, match="no space"):
             await Intake(address).put(rows(4))

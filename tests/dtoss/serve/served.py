@@ -23,6 +23,7 @@ from uvicorn.server import Server
 import dtoss
 from dtoss.conditions import matching_objects
 from dtoss.fresh.intake import Receipt
+from dtoss.log.read_upto import together
 from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.admission import Hosts
@@ -168,13 +169,14 @@ class Intake:
     """Keeps the rows that it takes; the first errors of ``refuses`` are raised instead."""
 
     def __init__(self, *refuses):
-        self.rows, self.refuses = [], list(refuses)
+        self.rows, self.refuses, self.upto = [], list(refuses), {}
 
-    async def put(self, rows):
+    async def put(self, rows, upto=None):
         if self.refuses:
             raise self.refuses.pop(0)
         self.rows += rows.to_pylist()
-        return Receipt(len(rows), len(self.rows), 0, 0)
+        self.upto = together([*self.upto.values(), *([] if upto is None else [upto])])
+        return Receipt(len(rows), len(self.rows), 0, 0, upto and self.upto[upto.source].text())
 
 
 class Doors:

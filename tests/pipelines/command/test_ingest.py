@@ -22,17 +22,20 @@ import dtoss
 from dtoss.client.endpoint import Access, place_of
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.feeds.feed import Batch, feed_at
+from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch, feed_at
 from dtoss.feeds.redis_entries import RedisEntries
 from dtoss.fresh.intake import Receipt
+from dtoss.log.read_upto import ReadUpto
 from dtoss.serve.core.problems import Problem
 from pipelines.command.ingest_command import take_all, tell_batch
 from pipelines.command.told_rows import MOST_REASONS, Told, tell_files
+from tests.dtoss.feeds import test_brokers_as_sources as sources
 from tests.dtoss.feeds.test_polled_url import document, serving
 from tests.dtoss.serve.served import Intake, running, town, until
 from tests.pipelines.command.test_put import ROW, TAKEN
 from tests.pipelines.loop.test_metrics import values
 
+kafka = sources.kafka
 REDIS = pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no Redis")
 
 
@@ -240,7 +243,7 @@ def test_a_server_and_a_source_that_are_away_are_waited_for():
 class Counting(Intake):
     """Keeps no rows: a mutated time may be beyond what Python knows."""
 
-    async def put(self, rows):
+    async def put(self, rows, upto=None):
         self.rows = [None] * (len(self.rows) + len(rows))
         return Receipt(len(rows), len(self.rows), 0, 0)
 
@@ -292,9 +295,9 @@ def test_mutated_messages_are_refused_and_counted_and_nothing_grows(index, tmp_p
 
 
 @contextmanager
-def ingesting(redis, server):
-    """A process that takes rows of a stream, which is killed where it has not ended by then."""
-    line = [sys.executable, "-m", "dtoss", "ingest", "--from", f"{redis.url}&field=row", "--to", server.url]
+def ingesting(url, server, *words):
+    """A process that takes rows of a source, which is killed where it has not ended by then."""
+    line = [sys.executable, "-m", "dtoss", "ingest", "--from", url, "--to", server.url, *words]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -318,7 +321,7 @@ def test_kills_lose_no_row(server, redis, kills):
                 pipe.xadd("rows", {"row": json.dumps(ROW | {"id": sent})})
                 sent += 1
             pipe.execute()
-        with ingesting(redis, server) as process:
+        with ingesting(f"{redis.url}&field=row", server) as process:
             if turn < kills:
                 enough = len(seen) + rng.randrange(1, 2_500)
                 until(lambda enough=enough: len(seen) >= enough)
@@ -330,6 +333,49 @@ def test_kills_lose_no_row(server, redis, kills):
             out, err = process.communicate(timeout=60)
     assert (process.returncode, " rows up to " in out) == (0, True), err
     assert {row["id"] for row in seen} == set(range(sent))
+
+
+def test_offsets_are_put_behind_the_rows_of_a_batch():
+    """And before the source is told; where they cannot be put the batch is told again."""
+    stopping, told, seen, upto = Asked(), Told(), [], ReadUpto("s", {0: 1})
+    feed = Given(Batch((b"{}",), 1, upto=upto), Batch((b"[1]",), 2), Batch((b"{ }",), 3, upto=upto))
+    fails = [Later("busy"), None, None]
+
+    def put(source, offsets):
+        seen.append((source, offsets, *feed.acknowledged))
+        if (error := fails.pop(0)) is not None:
+            raise error
+        stopping.asked = not feed.left
+
+    take_all(feed, lambda rows, kind: seen.append(rows), told, stopping, put)
+    assert seen == [[b"{}"], ("s", {0: 1}), [b"{}"], ("s", {0: 1}), [b"1"], [b"{ }"], ("s", {0: 1}, 1, 2)]
+    assert feed.acknowledged == [1, 2, 3]
+
+
+@pytest.mark.deep("a cluster takes seconds to let a reader go; the log is killed at each step in make test")
+def test_kills_double_one_batch_of_a_topic_at_the_most(server, kafka, tmp_path):
+    """The offsets of the log say where it goes on, whatever was committed; in the end they are those of the topic."""
+    brokers, send = kafka
+    (tmp_path / "lines").write_text(sources.SOON)
+    words, rng, sent, seen = ("--secret-file", tmp_path / "lines"), random.Random(5), 0, server.state.intake.rows
+    for turn in range(6):
+        send("rows", [json.dumps(ROW | {"id": sent + at}) for at in range(4_000)])
+        sent += 4_000
+        with ingesting(f"kafka://{brokers}/rows?group=killed", server, *words) as process:
+            enough = len(seen) + rng.randrange(1, 4_000)
+
+            def is_enough(turn=turn, enough=enough, sent=sent):
+                return upto(server) == sent if turn == 5 else len(seen) >= enough
+
+            until(is_enough)
+            process.kill()
+            process.communicate(timeout=60)
+    assert {row["id"] for row in seen} == set(range(sent))
+    assert len(seen) <= sent + 5 * MESSAGES_AT_ONCE
+
+
+def upto(server):
+    return sum(sum(one.offsets.values()) for one in server.state.intake.upto.values())
 
 
 @REDIS

@@ -71,6 +71,27 @@ def test_rows_are_taken_in_each_form_of_a_body(server):
     assert server.state.intake.rows == [TAKEN] * count
 
 
+def test_a_source_is_told_where_it_goes_on(server):
+    """Offsets go to the log with their rows, or alone; what cannot be meant is 400, and so is an empty body without."""
+
+    def ask(query, body):
+        with Asker(server) as asker:
+            status, _, said = asker.raw(f"/positions?{query}", "POST", body, content_type="application/json")
+        return status, json.loads(said)
+
+    row = json.dumps(ROW).encode()
+    assert "offsets" not in ask("", row)[1]
+    for query, body, taken, offsets in (
+        ("source=a", b"", 0, ""), ("source=a&offsets=0:7,3:1", row, 1, "0:7,3:1"), ("source=b", row, 1, ""),
+        ("source=a&offsets=0:9", b"", 0, "0:9,3:1"), ("source=a", b"", 0, "0:9,3:1"),
+    ):  # fmt: skip
+        status, said = ask(query, body)
+        assert (status, said["taken"], said["offsets"]) == (200, taken, offsets)
+    assert len(server.state.intake.rows) == 3
+    for query, body in (("source=", row), ("offsets=0:1", row), ("source=a&offsets=x", row), ("", b"")):
+        assert ask(query, body)[0] == 400, query
+
+
 def test_a_deletion_needs_an_id_and_a_time(server):
     gone = {"id": 7, "t": ROW["t"], "deleted": True}
     assert tell(server, gone)[1]["taken"] == 1
