@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,10 @@ class NearPairs:
     second: NDArray[np.int64]
     left: NDArray[np.int64]  # int64 (p, 2). Pairs that are near at the end
     crowded: int  # How often a pair was found near and is none, because one of both had MOST_NEAR already
+
+    def taken(self, some: NDArray[np.bool_]) -> NearPairs:
+        """Return this of some rows."""
+        return replace(self, row=self.row[some], kind=self.kind[some], first=self.first[some], second=self.second[some])
 
 
 def near_pairs(moves: Moves, pairs: NDArray[np.int64], metres: float, sphere: bool, most: int = MOST_NEAR) -> NearPairs:

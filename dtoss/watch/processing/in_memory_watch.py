@@ -5,6 +5,7 @@ Events without a store: what a batch does with its rows, on rows before that a c
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.offsets import Source
@@ -27,10 +27,11 @@ from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.matching.matcher import MOST_MATCHES, StandingMatcher
 from dtoss.watch.matching.matches import Matches, join_pieces
-from dtoss.watch.processing.batch_rows import OrderedRows, order_rows
-from dtoss.watch.processing.event_table import CROSS_COLUMNS, EventWriter, carried_as, event_schema
+from dtoss.watch.processing.batch_rows import order_rows
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN, EventWriter, carried_as, event_schema
 from dtoss.watch.processing.last_rows import STAY_TYPE, Before, keys_of
 from dtoss.watch.processing.object_rows import KnownRows, tracks_of
+from dtoss.watch.processing.pair_events import moves_of, write_pairs
 from dtoss.watch.processing.stays import with_stays
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
 from dtoss.watch.processing.watch_clock import Clock
@@ -141,8 +142,8 @@ class Watch:
         Parameters
         ----------
         before
-            Rows before, of which the last of each object counts, and all of them for a ``dwell`` or a ``margin``; None
-            where there were none.
+            Rows before, of which the last of each object counts, and all of them for a ``dwell``, a ``margin`` or
+            ``near``; None where there were none.
         rows
             As in :meth:`match`, with ``id`` and ``t``: times, or seconds since 1970, in any order. A row that is not
             later than the one before is left out, and of several at one time the greatest (x, y, attributes) stays.
@@ -160,8 +161,9 @@ class Watch:
             Of columns kind (dwell, cross, leave, enter, inside), subscription, object, t, lon and lat (x and y),
             distance in metres (units of the CRS) to the centre of a circle, null else and of cross, dwell and leave,
             meta as JSON; t_before and t_cross where a subscription wants cross: the time of the row before, and when
-            the place was met; and what is carried, with an underscore behind a name of these; by object, time, kind and
-            the order of the subscriptions.
+            the place was met; near, the other object, where one wants pairs, whose events are the first; and what is
+            carried, with an underscore behind a name of these; by object, time, kind and the order of the
+            subscriptions. Where one wants pairs, ``crowded`` in the metadata is how many an object had no room for.
 
         Raises
         ------
@@ -247,8 +249,9 @@ class Watch:
     @cached_property
     def _columns(self) -> frozenset[str]:
         """The columns that conditions name."""
-        texts = [text for text in self.table.column("where").unique().to_pylist() if text is not None]
-        return frozenset().union(*(columns_in(text) for text in texts))
+        stays = [json.loads(text) for text in self.table.column("stay").unique().to_pylist() if text is not None]
+        texts = [*self.table.column("where").unique().to_pylist(), *(one.get("near", {}).get("where") for one in stays)]
+        return frozenset().union(*(columns_in(text) for text in texts if text is not None))
 
     def _given(self, rows: Any, carry: Sequence[str] = ()) -> FrameRows:
         named = self._columns
@@ -369,14 +372,8 @@ def subscriptions(
             f"subscription {table.column(ID_OF_ROWS)[int(around[0])].as_py()!r} is around an object, whose place only "
             "a store knows: use dtoss subscribe and dtoss watch"
         )
-    pairs = np.flatnonzero(np.asarray(pc.fill_null(pc.starts_with(table.column("stay"), '{"near":'), False)))
-    if len(pairs):
-        raise InputError(
-            f"subscription {table.column(ID_OF_ROWS)[int(pairs[0])].as_py()!r} is near other objects, which only a "
-            "store keeps: use dtoss subscribe and dtoss watch"
-        )
     watch = Watch(table, space, types, text)
-    if types is not None or table.column("where").null_count == len(table):
+    if types is not None or not watch._columns:
         watch.built({})
     return watch
 
@@ -430,23 +427,22 @@ def events_of(
         standing,
     )  # fmt: skip
     tables: list[pa.Table] = []
-    out = EventWriter(event_schema(settings, carry, crosses), 0, 0, tables.append)
+    out = EventWriter(event_schema(settings, carry, crosses, bool(standing.pairs)), 0, 0, tables.append)
+    crowded = 0
     if settings.time is None:
         write_messages(plan, given.rows.take(by_id(given.rows)), out)
     else:
-        placed = order_rows(given.rows)
-        write_events(plan, with_stays(plan, tracks_of(plan, placed, _last_rows(plan, before, placed))), out)
-    return _show(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)
-
-
-def _last_rows(plan: Plan, before: Rows | None, placed: OrderedRows) -> KnownRows:
-    """Return the last row of each object before."""
-    if before is None:
-        before = placed.rows.take(np.zeros(0, np.int64))
-    held = order_rows(before)
-    nothing = _known_rows(held.rows.take(np.zeros(0, np.int64)))
-    tracks = with_stays(plan, tracks_of(plan, held, nothing))
-    return _known_rows(tracks.rows.take(tracks.begin[1:] - 1), tracks.stays)
+        none = given.rows.take(np.zeros(0, np.int64))
+        earlier = with_stays(plan, tracks_of(plan, order_rows(none if before is None else before), _known_rows(none)))
+        last = _known_rows(earlier.rows.take(earlier.begin[1:] - 1), earlier.stays)
+        tracks = with_stays(plan, tracks_of(plan, order_rows(given.rows), last))
+        asked = replace(plan, kept=standing.columns_kept)
+        moved, moves = moves_of(asked, earlier), moves_of(asked, tracks)
+        if moved is not None and moves is not None:
+            crowded = write_pairs(asked, moved, moves, out)
+        write_events(plan, tracks, out)
+    shown = _show(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)
+    return shown.replace_schema_metadata({"crowded": str(crowded)}) if standing.pairs else shown
 
 
 def _known_rows(last: Rows, stays: pa.Array | None = None) -> KnownRows:
@@ -474,7 +470,8 @@ def _show(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequenc
         for name in CROSS_COLUMNS
         if given.time is not None and name in events.column_names
     }
-    return pa.table(columns | {name: events.column(name) for name in carried_as(carry).values()})
+    more = [*({OTHER_COLUMN} & {*events.column_names}), *carried_as(carry).values()]
+    return pa.table(columns | {name: events.column(name) for name in more})
 
 
 def check_ids(rows: Rows, whose: str) -> None:

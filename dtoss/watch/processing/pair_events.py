@@ -30,8 +30,8 @@ from dtoss.watch.subscription import ENTER, LEAVE
 from dtoss.watch.watch_settings import Rows
 
 _SUBSCRIPTION = "subscription"
-_FIRST, _ROW, _LAST = range(3)
-"""Whether an object was over before the rows, a row moves it, or it is over behind them."""
+EARLIER, _FIRST, _ROW, _LAST = range(-1, 3)
+"""Whether a row of which nothing is told moves an object, it was over before the rows, one moves it, or it is over."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,20 @@ def _as_moves(plan: Plan, rows: Rows, t: NDArray[np.int64], turn: NDArray[Any]) 
     columns |= {"x": np.ascontiguousarray(rows.positions[:, 0]), "y": np.ascontiguousarray(rows.positions[:, 1])}
     attributes = {f"a:{name}": rows.attributes[name].cast(kind) for name, kind in plan.kept_types.items()}
     return pa.table(columns | attributes)
+
+
+def write_pairs(plan: Plan, earlier: pa.Table, moves: pa.Table, out: EventWriter) -> int:
+    """Write what becomes of pairs by rows, where no state has them; return how often one had no room.
+
+    ``earlier``: of rows before, by which pairs are near at first.
+    """
+    turn = earlier.schema.get_field_index("turn")
+    earlier = earlier.set_column(turn, "turn", pa.repeat(EARLIER, len(earlier)))
+    world = _World.of(plan, pa.concat_tables([earlier, moves]).combine_chunks())
+    alive = plan.standing.alive(plan.clock)
+    found = [(one, world.followed(one, None, True)) for one in plan.standing.pairs if alive[one.number]]
+    _write(plan, world, [world.events(*each) for each in found], out)
+    return sum(each.crowded for _, each in found)
 
 
 def pairs_after(
@@ -158,7 +172,8 @@ class _World:
         version = int(self.plan.standing.versions[one.number])
         sides = np.where(self.changes >= version, self._sides(one, self.before), 0).astype(np.uint8)
         last = len(self.turn) if stays else int(np.searchsorted(self.turn, _LAST))
-        to_sides = np.where(self.turn == _ROW, self._sides(one, self.moved), 0).astype(np.uint8)[:last]
+        moves = (self.turn == _ROW) | (self.turn == EARLIER)
+        to_sides = np.where(moves, self._sides(one, self.moved), 0).astype(np.uint8)[:last]
         pairs = np.zeros((0, 2), np.int64)
         if held is not None:
             said = held.attributes[_SUBSCRIPTION]
@@ -166,9 +181,9 @@ class _World:
             at = pa.array(np.flatnonzero(mine))
             both = (held.ids.take(at), held.attributes[OTHER_COLUMN].take(at))
             pairs = np.stack([np.asarray(pc.index_in(half, value_set=self.ids)) for half in both], axis=1)
-        moves = Moves(self._vectors(self.before), sides, self.object[:last], self._vectors(self.moved)[:last], to_sides)
+        moved = Moves(self._vectors(self.before), sides, self.object[:last], self._vectors(self.moved)[:last], to_sides)
         sphere = self.plan.settings.space.metric == "sphere"
-        return near_pairs(moves, np.ascontiguousarray(pairs.astype(np.int64)), one.metres, sphere)
+        return near_pairs(moved, np.ascontiguousarray(pairs.astype(np.int64)), one.metres, sphere)
 
     def _vectors(self, rows: Rows) -> NDArray[np.float64]:
         vectors = self.plan.settings.space.vectors(rows.positions)
@@ -187,6 +202,7 @@ class _World:
     def events(self, one: AskedPairs, found: NearPairs) -> dict[str, NDArray[Any]]:
         """Return what is told of pairs: by a moment, that of a pair which comes and goes within it is nothing."""
         assert self.moved.t is not None
+        found = found.taken(self.turn[found.row] != EARLIER)
         t = self.moved.t[found.row]
         low, high = np.minimum(found.first, found.second), np.maximum(found.first, found.second)
         order = np.lexsort((np.arange(len(t)), t, high, low))
