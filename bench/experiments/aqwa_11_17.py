@@ -3,7 +3,7 @@
 Cabspotting round San Francisco (*taxi*) and made taxis of Beijing (*fleet*), each as six batches by time: the first is
 partitioned, five are appended, on a grid of 1000 x 1000 cells. After each there are 1,000 questions at hotspots. Points
 are those of files that are read whole, so no time is measured; elapsed seconds are a model's
-(`bench/history/aqwa/aqwa_worlds.py`). Two ways to begin, as the text and the authors' programs differ:
+(`bench/history/aqwa_worlds.py`). Two ways to begin, as the text and the authors' programs differ:
 
 - *text*: halved until a half would be below one block (4.1); the same block is minCount.
 - *100 files*: at most 100 files at the start, and minCount a sixhundredth of a batch: numFiles and minPartSize of
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.experiments.results import Results, Row, markdown, point
-from bench.history.aqwa.aqwa_grid import Rectangle
-from bench.history.aqwa.aqwa_knn import nearest_rectangle
-from bench.history.aqwa.aqwa_partitions import Rule
-from bench.history.aqwa.aqwa_run import Answered, AqwaRun, even_grid, first_parts
-from bench.history.aqwa.aqwa_worlds import Fixed, World, even_parts, ranges, spent, world_of
-from bench.history.aqwa.grid_counts import PointCounts
+from bench.history.aqwa_knn import nearest_rectangle
+from bench.history.aqwa_run import Answered, AqwaRun, even_grid, first_parts
+from bench.history.aqwa_worlds import Fixed, World, even_parts, ranges, spent, world_of
 from bench.measuring.points import missing
+from dtoss.history.aqwa.aqwa_grid import Rectangle
+from dtoss.history.aqwa.aqwa_partitions import Rule
+from dtoss.history.aqwa.grid_counts import PointCounts
 
 SIZES = {"smoke": (("made",), 40), "here": (("taxi",), 1_000), "full": (("taxi", "fleet"), 1_000)}
 """Worlds, and questions of a turn."""

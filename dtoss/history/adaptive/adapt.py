@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from dtoss.history.adaptive.cost import Prices
+from dtoss.history.adaptive.by_paper import decide_by_paper
 from dtoss.history.adaptive.period import PlaceLeaves, cost_by, object_due, place_leaves, prices_of
 from dtoss.history.adaptive.rewrite_decisions import Decision, Rewriting, decide
 from dtoss.history.data_file import FILE_BYTES, NewFile, Part, write_file
@@ -25,8 +25,7 @@ AT_ONCE_BYTES = 64 * 2**20
 ADAPT_TRIES = 8
 """How often a period is looked at again because others have rewritten it meanwhile."""
 Say = Callable[[str], None]
-Decider = Callable[[Version, int, PlaceLeaves, Questions, Mapping[str, Any], Prices, float], Decision]
-"""Says which leaves of a period are rewritten, of questions, what was looked at before, and bytes at the most."""
+Method = Literal["regret", "aqwa"]
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,21 @@ def adapt(
     request_bytes: float | None = None,
     dry_run: bool = False,
     say: Say | None = None,
+    method: Method = "regret",
 ) -> Adapted:
     """Rewrite the leaves whose questions have paid for it, and return what was done.
 
     ``request_bytes``: what a request costs, as bytes that could be read in its time; kept for the history. As measured
-    or by file system where nobody said.
+    or by file system where nobody said; ``method``: "aqwa" cuts as the AQWA paper does, for comparison: by points of
+    whole leaves, with neither intervals nor requests; it merges nothing, makes no order, and reads all leaves twice.
 
     Each commit rewrites leaves of one period to one new file, with the rows and sums of old and new leaves compared.
     Without new questions a second call changes nothing.
     """
     if request_bytes is not None and not 0 < request_bytes < np.inf:
         raise InputError(f"request bytes are {request_bytes:g}: a positive number is wanted")
+    if method not in ("regret", "aqwa"):
+        raise InputError(f"the method is {method!r}: give 'regret' or 'aqwa'")
     version = home.version()
     if request_bytes is not None and version.options.get("request_bytes") != int(request_bytes) and not dry_run:
         version = commit(home, Change("options", options={"request_bytes": int(request_bytes)}), version)
@@ -76,9 +79,10 @@ def adapt(
     questions = gathered.questions
     looks = dict(gathered.looks)
     done = Adapted(version, len(questions), unreadable=gathered.unreadable)
-    for period in placed_periods(version):
-        done = adapt_period(home, done, period, questions, looks, request_bytes, dry_run=dry_run, say=say)
-    for period in object_due(done.version, questions, prices_of(done.version, request_bytes)):
+    for period in version.periods.number[(version.periods.orders >> np.uint8(BY_PLACE)) & np.uint8(1) == 1].tolist():
+        done = _adapt_period(home, done, period, questions, looks, request_bytes, method, dry_run=dry_run, say=say)
+    due = object_due(done.version, questions, prices_of(done.version, request_bytes)) if method == "regret" else ()
+    for period in due:
         if not dry_run:
             done = replace(done, version=make_order(home, period, "object"))
             _told(say, f"period {period} has an order by object")
@@ -88,39 +92,17 @@ def adapt(
     return done
 
 
-def decide_by_regret(
-    version: Version,
-    period: int,
-    held: PlaceLeaves,
-    questions: Questions,
-    looks: Mapping[str, Any],
-    prices: Prices,
-    most: float,
-) -> Decision:
-    """Return which leaves of a period have paid for being rewritten."""
-    elsewhere = cost_by(version, period, BY_TIME, questions, prices)
-    return decide(held.leaves, elsewhere, questions, held.load, prices, held.known(looks), most)
-
-
-def placed_periods(version: Version) -> list[int]:
-    """Return the numbers of the periods that have an order by place."""
-    found: list[int] = version.periods.number[
-        (version.periods.orders >> np.uint8(BY_PLACE)) & np.uint8(1) == 1
-    ].tolist()
-    return found
-
-
-def adapt_period(
+def _adapt_period(
     home: Home,
     done: Adapted,
     period: int,
     questions: Questions,
     looks: dict[str, Any],
     request_bytes: float | None,
+    method: Method,
     *,
     dry_run: bool,
     say: Say | None,
-    decider: Decider = decide_by_regret,
 ) -> Adapted:
     """Return what was done once all leaves of a period are as they are to be."""
     version, stale = done.version, 0
@@ -130,7 +112,11 @@ def adapt_period(
         if not held.leaves:
             return replace(done, version=version)  # others have taken the order away
         most = np.inf if dry_run else AT_ONCE_BYTES
-        made = decider(version, period, held, questions, looks, prices, most)
+        if method == "aqwa":
+            made = decide_by_paper(held.leaves, questions, held.load, prices, most)
+        else:
+            elsewhere = cost_by(version, period, BY_TIME, questions, prices)
+            made = decide(held.leaves, elsewhere, questions, held.load, prices, held.known(looks), most)
         looks.update(held.told(made.looks))
         tally = _counted(done, made)
         if dry_run or not made.rewritings:

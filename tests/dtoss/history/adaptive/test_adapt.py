@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dtoss
-from bench.history.aqwa.by_paper import adapt_by_paper
 from dtoss.errors import InputError
 from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.adaptive.cost import reads_of
@@ -212,17 +211,19 @@ def test_a_request_costs_something(home, wrong):
 
 
 def test_the_paper_s_method_cuts_the_same_corner_and_no_row_is_lost(home):
-    """Whatever the interval; a second call writes nothing."""
+    """Whatever the interval; a second call writes nothing; another method is named."""
     before, before_all = ask(home, 40, between=(0, 5))[0], everything(home)
     number = home.version().number
-    planned = adapt_by_paper(home, dry_run=True)
+    planned = adapt(home, method="aqwa", dry_run=True)
     assert planned.cut == 1
     assert home.version().number == number
-    done = adapt_by_paper(home)
+    done = adapt(home, method="aqwa")
     assert (done.merged, done.objects) == (0, ())
     assert done.cut == 1
     assert places(home) == 2  # the strip at the bottom has too few rows for another cut
     assert ask(home, 1, between=(0, 5))[0].id.tolist() == before.id.tolist()
     assert everything(home).id.tolist() == before_all.id.tolist()
-    number = adapt_by_paper(home).version.number
-    assert adapt_by_paper(home).version.number == number
+    number = adapt(home, method="aqwa").version.number
+    assert adapt(home, method="aqwa").version.number == number
+    with pytest.raises(InputError, match="the method is 'paper': give 'regret' or 'aqwa'"):
+        adapt(home, method="paper")

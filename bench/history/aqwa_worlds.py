@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.history.aqwa.aqwa_grid import Grid, Rectangle
-from bench.history.aqwa.aqwa_run import Answered, even_grid
-from bench.history.aqwa.grid_counts import PointCounts
+from bench.history.aqwa_run import Answered, even_grid
 from bench.measuring.points import DATA, FILES
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
+from dtoss.history.aqwa.grid_counts import PointCounts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.history.aqwa.aqwa_grid import Grid, Rectangle
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.history.aqwa.aqwa_grid import Grid, Rectangle
-from bench.history.aqwa.aqwa_run import even_grid
-from bench.history.aqwa.grid_counts import PointCounts, QueryCounters
-from tests.bench.aqwa.paper import overlapping, points_in, weight
+from bench.history.aqwa_run import even_grid
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
+from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
+from tests.dtoss.history.aqwa.paper import overlapping, points_in, weight
 from tests.examples import examples
 
 SIZE = 9

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.history.aqwa.aqwa_grid import Grid, Rectangle
-from bench.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
+from dtoss.history.aqwa.grid_counts import PointCounts
 
 Floats = NDArray[np.float64]
 _FIRST_REACH = 4

@@ -1,6 +1,6 @@
 """AQWA itself: partitions, each a file that is read whole, and which of them questions make it cut.
 
-Its run question by question, with kNN and fading in turn, is in ``bench/history/aqwa/aqwa_run.py``.
+Its run question by question, with kNN and fading in turn, is in ``bench/history/aqwa_run.py``.
 
 The partitions that could be cut, the one that gains most first (4.2.2).
 """
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.history.aqwa.aqwa_cuts import Choice, Cut, best_cut, halves
-from bench.history.aqwa.aqwa_grid import Grid, Rectangle
-from bench.history.aqwa.grid_counts import PointCounts, QueryCounters
+from dtoss.history.aqwa.aqwa_cuts import Choice, Cut, best_cut, halves
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
+from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 
 Ints = NDArray[np.int64]
 FADE_EVERY = 200

@@ -1,6 +1,6 @@
 """AQWA as the paper runs it: an even grid, parts of a first batch, questions one by one, and cuts after each.
 
-Nothing of the product runs it.
+Nothing of the product runs it so: :mod:`dtoss.history.aqwa` has the cuts alone, for ``adapt(method="aqwa")``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bench.history.aqwa.aqwa_cuts import evenest, halves, lines_across
-from bench.history.aqwa.aqwa_grid import GRID_LINES, Grid, Rectangle
-from bench.history.aqwa.aqwa_knn import nearest_rectangle
-from bench.history.aqwa.aqwa_partitions import Aqwa, MadeCut, Rule
-from bench.history.aqwa.grid_counts import PointCounts
+from bench.history.aqwa_knn import nearest_rectangle
+from dtoss.history.aqwa.aqwa_cuts import evenest, halves, lines_across
+from dtoss.history.aqwa.aqwa_grid import GRID_LINES, Grid, Rectangle
+from dtoss.history.aqwa.aqwa_partitions import Aqwa, MadeCut, Rule
+from dtoss.history.aqwa.grid_counts import PointCounts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,7 +78,7 @@ def first_parts(
 
 
 class AqwaRun(Aqwa):
-    """Partitions that are asked, and cut as questions come; as of :class:`bench.history.aqwa.aqwa_partitions.Aqwa`."""
+    """Partitions that are asked, and cut as questions come; as of :class:`dtoss.history.aqwa.aqwa_partitions.Aqwa`."""
 
     def __init__(self, grid: Grid, counts: PointCounts, parts: list[Rectangle], rule: Rule) -> None:
         self.valued: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Where the paper's method cuts leaves that are there already, period by period."""
+"""Where the paper's method cuts leaves that are there already: what ``adapt(method="aqwa")`` does with a period."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bench.history.aqwa.aqwa_grid import GRID_LINES, Grid, Rectangle
-from bench.history.aqwa.aqwa_partitions import Aqwa, MadeCut, Rule
-from bench.history.aqwa.grid_counts import PointCounts, QueryCounters
+from dtoss.history.aqwa.aqwa_grid import GRID_LINES, Grid, Rectangle
+from dtoss.history.aqwa.aqwa_partitions import Aqwa, MadeCut, Rule
+from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""What the AQWA paper would do with the leaves of a history, to compare with what has paid for itself.
+"""What the AQWA paper would do with the leaves of a period: ``adapt(method="aqwa")``, for comparison.
 
 Files are whole leaves, a question is the rectangle around it without its interval, and points are cost. Nothing is
 merged. The same questions lead to the same cuts, and those of the leaves that come to none.
@@ -7,40 +7,20 @@ merged. The same questions lead to the same cuts, and those of the leaves that c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.history.aqwa.aqwa_leaves import PaperCuts, grid_of_leaves, paper_cuts
-from bench.history.aqwa.aqwa_partitions import Rule
-from bench.history.aqwa.grid_counts import PointCounts
-from dtoss.history.adaptive.adapt import Adapted, adapt_period, placed_periods
 from dtoss.history.adaptive.cost import Points, Prices
 from dtoss.history.adaptive.leaf_cuts_by_cost import Cell
-from dtoss.history.adaptive.period import PlaceLeaves
 from dtoss.history.adaptive.rewrite_decisions import Decision, Leaf, Load, Rewriting
-from dtoss.history.questions import Questions, gather
-from dtoss.history.versions import Home, Version
+from dtoss.history.aqwa.aqwa_leaves import PaperCuts, grid_of_leaves, paper_cuts
+from dtoss.history.aqwa.aqwa_partitions import Rule
+from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.questions import Questions
 
 Floats = NDArray[np.float64]
 _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
-
-
-def adapt_by_paper(home: Home, *, dry_run: bool = False) -> Adapted:
-    """Cut leaves as the paper does, by points of whole leaves, with neither intervals nor requests."""
-
-    def decide(
-        _: Version, __: int, held: PlaceLeaves, asked: Questions, looks: Any, prices: Prices, most: float
-    ) -> Decision:
-        return decide_by_paper(held.leaves, asked, held.load, prices, most)
-
-    version = home.version()
-    questions = gather(home, version.schema.space.dimension).questions
-    done = Adapted(version, len(questions))
-    for period in placed_periods(version):
-        done = adapt_period(home, done, period, questions, {}, None, dry_run=dry_run, say=None, decider=decide)
-    return done
 
 
 def decide_by_paper(

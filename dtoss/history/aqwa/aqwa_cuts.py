@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.history.aqwa.aqwa_grid import Rectangle
-from bench.history.aqwa.grid_counts import PointCounts, QueryCounters
+from dtoss.history.aqwa.aqwa_grid import Rectangle
+from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

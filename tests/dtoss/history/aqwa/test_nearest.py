@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.history.aqwa.aqwa_grid import Grid
-from bench.history.aqwa.aqwa_knn import nearest_rectangle
-from bench.history.aqwa.aqwa_run import even_grid
-from bench.history.aqwa.grid_counts import PointCounts
-from tests.bench.aqwa.paper import nearest_cells
+from bench.history.aqwa_knn import nearest_rectangle
+from bench.history.aqwa_run import even_grid
+from dtoss.history.aqwa.aqwa_grid import Grid
+from dtoss.history.aqwa.grid_counts import PointCounts
+from tests.dtoss.history.aqwa.paper import nearest_cells
 from tests.examples import examples
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.history.aqwa.by_paper import boxes_of, decide_by_paper
+from dtoss.history.adaptive.by_paper import boxes_of, decide_by_paper
 from dtoss.history.adaptive.cost import Points, Prices, run_of
 from dtoss.history.adaptive.rewrite_decisions import Leaf
 from dtoss.history.questions import Questions, joined_questions, no_questions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from bench.history.aqwa.aqwa_cuts import halves
-from bench.history.aqwa.aqwa_grid import Rectangle
+from dtoss.history.aqwa.aqwa_cuts import halves
+from dtoss.history.aqwa.aqwa_grid import Rectangle
 
 
 def overlap(a: Rectangle, b: Rectangle) -> bool:
