@@ -67,7 +67,9 @@ def needed(index: Index, asked: Search, server_of: NDArray[np.int64]) -> float:
         far = np.minimum(far, last_distance(table_of(index.engine, asked), len(asked), asked.k))
     furthest = np.array([one.furthest if one.sites else -1.0 for one in index.parts.facts])
     home = index.partitioning.nearest(vectors)
-    place, part = owners_that_may(index.partitioning, vectors, home, far_of_radius(far, 3), furthest, index.reach)
+    place, part = owners_that_may(
+        index.partitioning, vectors, home, far_of_radius(far, vectors.shape[1]), furthest, index.reach
+    )
     return len(np.unique(place * (server_of.max() + 1) + server_of[part])) / len(asked)
 
 

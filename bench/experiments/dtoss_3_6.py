@@ -1,28 +1,31 @@
 """Figures 3.6 and 3.7 of the dissertation: from how many updates on is a cycle cheaper than updating in place?
 
-Made taxis of 100 cities, of which a share moves by 300 m: our cycle in this process, and the same moves one by one in
-an R-tree (`rtree`), in SQLite's R*Tree (one transaction, in memory) and in Redis GEO (pipelines, where a redis-server
-is installed). Processor seconds of all processes that take part. What is updated in place is measured on some updates
-and scaled. RT-CAN, the paper's competitor, is not built.
+Objects that are uniform in degrees, or made taxis of 100 cities, of which a share moves by 300 m: our cycle in this
+process, and the same moves one by one in RT-CAN (`bench/peers/rt_can.py`: R-trees of 128 nodes, messages counted and
+not timed), in SQLite's R*Tree (one transaction, in memory) and in Redis GEO (pipelines, where a redis-server is
+installed). Processor seconds of all processes that take part. What is updated in place is measured on some updates and
+scaled.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.experiments.results import Results, Row, grid, point
 from bench.measuring.machine import processor_seconds
 from bench.measuring.updates import CITIES, places, reporting, reports, world
 from bench.peers.agreeing import Missing
+from bench.peers.rt_can import RtCan, messages_by_3_4_6
 from bench.peers.servers import redis_server
 from datasets.tables.command import say
 from pipelines.cycle import cycle
@@ -31,11 +34,13 @@ from pipelines.rebuild import rebuild
 SHARES = (0.001, 0.004, 0.01, 0.02, 0.06, 0.1, 0.16, 0.3, 0.5, 1.0)
 SIZES = {
     "smoke": (2_000, 2, SHARES[-1:], 200, 1),
-    "here": (1_000_000, 8, SHARES, 20_000, 2),
+    "here": (1_000_000, 8, SHARES, 5_000, 2),
     "full": (1_000_000, 8, SHARES, 100_000, 3),
 }
 """Objects, partitions, shares of them that move, updates on which one in place is measured, turns of our cycle."""
+NODES = 128
 SECONDS, EACH, CROSSING = "processor s", "us an update", "share from which ours is cheaper"
+FINDING, TELLING = "messages an update to find its node", "and to tell others of it, by 3.4.6"
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,31 +50,18 @@ Move = Callable[[Ints, Floats, Floats], None]
 
 @dataclass(frozen=True)
 class Rival:
-    """What is updated in place: how it moves objects, and the clock of those who do the work."""
+    """What is updated in place: how it moves objects, the clock of those who do the work, its messages an update."""
 
     move: Move
     clock: Callable[[], float] = process_time
+    messages: Callable[[], float] | None = None
 
 
 @contextmanager
-def rtree(places: Floats) -> Iterator[Rival]:
-    """Boxes of no size in libspatialindex, loaded at once; a move is a deletion and an insertion."""
-    try:
-        import rtree as library
-    except ImportError:
-        raise Missing("rtree is not installed") from None
-    boxes = ((number, (x, y, x, y), None) for number, (x, y) in enumerate(places.tolist()))
-    tree = library.index.Index(boxes)
-
-    def move(ids: Ints, old: Floats, new: Floats) -> None:
-        for number, (x, y), (u, v) in zip(ids.tolist(), old.tolist(), new.tolist(), strict=True):
-            tree.delete(number, (x, y, x, y))
-            tree.insert(number, (u, v, u, v))
-
-    try:
-        yield Rival(move)
-    finally:
-        tree.close()
+def rt_can(places: Floats) -> Iterator[Rival]:
+    """R-trees of libspatialindex, loaded at once; a move is a deletion and an insertion."""
+    trees = RtCan(places, NODES)
+    yield Rival(lambda ids, old, new: trees.move(ids, new), messages=lambda: trees.found / max(trees.moved, 1))
 
 
 @contextmanager
@@ -112,6 +104,9 @@ def redis(places: Floats) -> Iterator[Rival]:
         yield Rival(lambda ids, old, new: add(ids, new), processor_seconds)
 
 
+RIVALS = {"RT-CAN": rt_can, "SQLite R\\*Tree": sqlite, "Redis GEO": redis}
+
+
 def seconds_each(rival: Rival, old: Floats, new: Floats, most: int, rng: np.random.Generator) -> float:
     """Return the processor seconds of one update: the best of three turns of moves there, the ways back not timed."""
     spent = []
@@ -140,19 +135,20 @@ def crossing(ours: dict[float, float], each: float, objects: int) -> float:
     return float("inf")
 
 
-def run(size: str) -> Iterator[Row]:
-    """Yield processor seconds, x is the share that moves; of each rival one update, and where both cross."""
-    objects, partitions, shares, most, turns = SIZES[size]
-    rng, begin = np.random.default_rng(0), world(objects, CITIES, 0).rows
-    old, new = places(begin), places(reports(rng, begin, np.arange(objects), 1))
-    rivals: dict[str, float] = {}
-    for start in (rtree, sqlite, redis):
-        try:
-            with start(old) as rival:
-                rivals[start.__name__] = seconds_each(rival, old, new, min(most, objects), rng)
-        except Missing as reason:
-            say(f"{start.__name__}: not measured, {reason}")
-    ours: dict[float, float] = {}
+def objects_of(kind: str, objects: int) -> pa.Table:
+    """Return rows of objects at the beginning."""
+    rows = world(objects, CITIES, 0).rows
+    if kind == "uniform":
+        for name, values in zip(
+            ("lon", "lat"), np.random.default_rng(0).uniform((-180, -60), (180, 60), (objects, 2)).T, strict=True
+        ):
+            rows = rows.set_column(rows.column_names.index(name), name, pa.array(values))
+    return rows
+
+
+def cycles(begin: pa.Table, partitions: int, shares: Sequence[float], turns: int) -> dict[float, float]:
+    """Return the processor seconds of our cycle by the share that moves, the best of some turns."""
+    ours, rng, objects = {}, np.random.default_rng(1), len(begin)
     with tempfile.TemporaryDirectory() as store:
         rebuild(begin, store, time="t", partitions=partitions)
         for number, share in enumerate((*shares[:1], *shares), 1):  # the first is for warming up
@@ -164,18 +160,35 @@ def run(size: str) -> Iterator[Row]:
                 spent.append(process_time() - began)
                 assert manifest["objects"] == objects
             ours[share] = min(spent)
-    for share, seconds in ours.items():
-        yield point("our cycle", f"{share:.1%}", seconds, SECONDS, data=f"{objects:,} made taxis of {CITIES} cities")
-        for name, each in rivals.items():
-            yield point(name, f"{share:.1%}", each * share * objects, SECONDS)
-    for name, each in rivals.items():
-        yield point(name, "", 1e6 * each, EACH)
-        yield point(name, "", crossing(ours, each, objects), CROSSING)
+    return ours
+
+
+def run(size: str) -> Iterator[Row]:
+    """Yield processor seconds by objects and share that moves; of each rival one update, and where both cross."""
+    objects, partitions, shares, most, turns = SIZES[size]
+    for kind in ("uniform", "taxi"):
+        rng, begin = np.random.default_rng(0), objects_of(kind, objects)
+        old, new = places(begin), places(reports(rng, begin, np.arange(objects), 1))
+        ours = cycles(begin, partitions, shares, turns)
+        for share, seconds in ours.items():
+            yield point("our cycle", f"{kind}, {share:.1%}", seconds, SECONDS, data=f"{objects:,} objects")
+        for name, start in RIVALS.items():
+            try:
+                with start(old) as rival:
+                    each = seconds_each(rival, old, new, min(most, objects), rng)
+                    if rival.messages:
+                        yield point(name, kind, rival.messages(), FINDING)
+                        yield point(name, kind, messages_by_3_4_6(1, NODES).telling, TELLING, modelled=True)
+            except Missing as reason:
+                say(f"{name}: not measured, {reason}")
+                continue
+            for share in shares:
+                yield point(name, f"{kind}, {share:.1%}", each * share * objects, SECONDS)
+            yield point(name, kind, 1e6 * each, EACH)
+            yield point(name, kind, crossing(ours, each, objects), CROSSING)
 
 
 def draw(results: Results) -> str:
     """Return seconds by share, one update of each, and where ours is cheaper."""
-    forms = {SECONDS: "{:.2f}", EACH: "{:.1f}", CROSSING: "{:.1%}"}
-    tables = [grid(results, unit, "updated: processor s" if unit == SECONDS else unit, form)
-              for unit, form in forms.items()]  # fmt: skip
-    return "\n\n".join(tables)
+    forms = {SECONDS: "{:.2f}", EACH: "{:.1f}", FINDING: "{:.2f}", TELLING: "{:.0f}", CROSSING: "{:.1%}"}
+    return "\n\n".join(grid(results, unit, f"objects: {unit}", form) for unit, form in forms.items())
