@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,8 @@ from numpy.typing import NDArray
 
 import dtoss
 from bench.experiments.results import Results, Row, grid, point
-from bench.measuring.points import scattered
-from datasets.cities.geonames import cities
+from bench.measuring.points import in_cities, scattered
+from bench.measuring.race import timed
 from dtoss.geometry.hilbert import curve_keys
 from dtoss.index import Index
 from dtoss.kinds.alone import table_of
@@ -40,23 +42,28 @@ ASKED, NEEDED = "servers asked", "servers needed"
 
 
 class Servers:
-    """Shares, and how many servers all places have touched."""
+    """Shares; how many places each was asked of, and the processor seconds that it took."""
 
     def __init__(self, index: Index, server_of: NDArray[np.int64]) -> None:
         self.server_of = server_of
         self.shares = [Share(index, np.flatnonzero(server_of == one).tolist()) for one in range(server_of.max() + 1)]
-        self.others = 0
+        self.asked, self.spent = np.zeros((2, len(self.shares)))
 
     async def ask(self, asks: Sequence[tuple[int, Any]]) -> list[Any]:
         """Ask servers, and count the places of each."""
-        self.others += sum(len(one.asked) for _, one in asks)
-        return [answered_by(self.shares[server], one) for server, one in asks]
+        answers = []
+        for server, one in asks:
+            seconds, answer = timed(partial(answered_by, self.shares[server], one), process_time)
+            self.asked[server] += len(one.asked)
+            self.spent[server] += seconds
+            answers.append(answer)
+        return answers
 
     def touched(self, asked: Search) -> float:
         """Return the servers that a place touches in the mean."""
-        self.others = 0
+        self.asked, self.spent = np.zeros((2, len(self.shares)))
         asyncio.run(Together(self.shares[0], 0, self.server_of, self.ask).hits(asked))
-        return self.others / len(asked)
+        return float(self.asked.sum()) / len(asked)
 
 
 def needed(index: Index, asked: Search, server_of: NDArray[np.int64]) -> float:
@@ -76,10 +83,8 @@ def needed(index: Index, asked: Search, server_of: NDArray[np.int64]) -> float:
 def run(size: str) -> Iterator[Row]:
     """Yield the servers of a request in the mean, x is how many there are."""
     count, requests, numbers = SIZES[size]
-    rng, known = np.random.default_rng(0), cities()
-    middles = np.column_stack([known.lon, known.lat])
-    people = known.population / known.population.sum()
-    objects = scattered(rng, middles[rng.choice(len(middles), count, p=people)], SPRAWL_KM)
+    rng = np.random.default_rng(0)
+    objects = in_cities(rng, count, SPRAWL_KM)
     index = dtoss.build(np.arange(count), objects, partitions=PARTITIONS, threads=2, progress=False)
     places = scattered(rng, objects[rng.integers(0, count, requests)], NEAR_KM)
     dealt = {"random": rng.permutation(PARTITIONS)}

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from datasets.cities.geonames import cities
 from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 
@@ -133,3 +134,10 @@ def scattered(rng: np.random.Generator, middles: Floats, km: float) -> Floats:
     lat = np.clip(middles[:, 1] + north, -90, 90)
     east = rng.normal(0, km / KM_OF_DEGREE, len(middles)) / np.cos(np.radians(np.clip(middles[:, 1], -89, 89)))
     return np.column_stack([(middles[:, 0] + east + 180) % 360 - 180, lat])
+
+
+def in_cities(rng: np.random.Generator, count: int, km: float) -> Floats:
+    """Return places around cities of the world, as many of each as it has people."""
+    known = cities()
+    middles = np.column_stack([known.lon, known.lat])
+    return scattered(rng, middles[rng.choice(len(middles), count, p=known.population / known.population.sum())], km)

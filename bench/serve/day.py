@@ -1,4 +1,4 @@
-"""A day of requests against the servers of a plan: python -m bench.serve.day [--seconds S] [--peak R] [ranges].
+"""A day of requests against the servers of a plan: python -m bench.serve.day [--seconds S] [--peak R].
 
 The day of 288 slots is compressed to 144 s. Requests arrive as they do (Poisson, whether or not those before were
 answered) and go to the server that has their home; the rates are scaled to what this machine can play. Servers are
@@ -23,31 +23,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
-from bench.measuring.points import scattered
+from bench.measuring.points import in_cities, scattered
 from bench.measuring.verdicts import Goals
-from bench.serve.fleet.asking import asked_for
 from bench.serve.fleet.servers import fleet
 from ceps import Patterns, ServerType, load_servers
 from ceps import plan as planned
 from ceps.plan.planning import with_risk
 from ceps.plan.plans import Plan
-from datasets.cities.geonames import cities
 from datasets.workloads import wave
 from dtoss.index import Index
 from dtoss.serve.cluster.plan_placement import Placement
 from tests.dtoss.snapshots.damaged_stores import stored
 
 SLOTS, PARTITIONS, OBJECTS = 288, 128, 200_000
-KM, MILES = 1_000.0, 1_609.344
 POINT_ONE = 0.001
 
 
 def world(folder: Path) -> tuple[str, Index]:
     """Write a store of objects in cities by their people, and return its path and an index of it."""
-    rng, known = np.random.default_rng(0), cities()
-    people = known.population / known.population.sum()
-    middles = np.column_stack([known.lon, known.lat])
-    places = scattered(rng, middles[rng.choice(len(middles), OBJECTS, p=people)], 10.0)
+    places = in_cities(np.random.default_rng(0), OBJECTS, 10.0)
     index = dtoss.build(np.arange(OBJECTS), places, partitions=PARTITIONS, threads=2, progress=False)
     return str(stored(index, str(folder / "store"))), index
 
@@ -200,30 +194,9 @@ def day(store: str, index: Index, folder: Path, seconds: float, peak: float, goa
     print(f"  the best grid at the same cost refuses {times:.0f} times as many")
 
 
-def ranges(store: str, index: Index, folder: Path, peak: float) -> None:
-    """Print the throughput of ranges under placements by grid and by CEPS, on the same servers (4.13, 4.14)."""
-    patterns = patterns_of(index, peak, 144.0)
-    types = types_of(peak)
-    best = planned(patterns, servers=types, method="fleet")
-    grid = at_cost("gp", patterns, types, best.cost_per_day)
-    rng = np.random.default_rng(5)
-    held = np.concatenate([part.positions[: part.owned_objects] for part in index.parts.all()])
-    places = held[rng.integers(0, len(held), 2_000)]
-    for miles in (5, 25, 50):
-        targets = [f"/count?lon={x:.6f}&lat={y:.6f}&radius={miles * MILES:.1f}" for x, y in places.tolist()]
-        said = []
-        for name, made in (("GP", grid), ("CEPS", best)):
-            holders = tuple(tuple(int(one) for one in row) for row in made.replicas)
-            with fleet(store, folder, Placement(made.pivots_hash, holders), len(made)) as running:
-                asked_for(running.ports[0], targets, 16, 1.0)
-                said.append(f"{name} {asked_for(running.ports[0], targets, 16, 6.0):,.0f}/s")
-        print(f"  counts within {miles} miles, {len(best)} and {len(grid)} servers: {', '.join(said)}", flush=True)
-
-
 def main() -> None:
-    """Replay a day, or measure ranges."""
+    """Replay a day."""
     parser = argparse.ArgumentParser(description="A day against the servers of a plan.")
-    parser.add_argument("parts", nargs="*", default=[])
     parser.add_argument("--seconds", type=float, default=144.0)
     parser.add_argument("--peak", type=float, default=400.0, help="requests/s of all servers together")
     given: Any = parser.parse_args()
@@ -231,10 +204,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         store, index = world(folder)
-        if not given.parts or "day" in given.parts:
-            day(store, index, folder, given.seconds, given.peak, goals)
-        if not given.parts or "ranges" in given.parts:
-            ranges(store, index, folder, given.peak)
+        day(store, index, folder, given.seconds, given.peak, goals)
     goals.end()
 
 
