@@ -13,12 +13,11 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.spatial import SphericalVoronoi, Voronoi, cKDTree
 
 import dtoss
-from bench.measuring.points import DATA, FILES, metres
+from bench.measuring.points import metres, missing, positions
 from dtoss.cells.cell_polygons import shapes
 from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.distance import EARTH_RADIUS
@@ -58,12 +57,9 @@ class Answer:
 
 def taxi_lonlat(count: int, seed: int = 0) -> Floats:
     """Return distinct taxi positions, float64 (count, 2); made ones where there is no real data."""
-    path = DATA / FILES["taxi"]
     rng = np.random.default_rng(seed)
-    if path.exists():
-        table = pq.read_table(path, columns=["lon", "lat"])
-        rows = rng.choice(len(table), 2 * count, replace=False)
-        every = np.column_stack([table["lon"].to_numpy()[rows], table["lat"].to_numpy()[rows]])
+    if not missing("taxi"):
+        every = positions("taxi", 2 * count, seed)
     else:
         streets = rng.uniform(-0.05, 0.05, (60, 2))
         which = rng.integers(0, 60, 4 * count)

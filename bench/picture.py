@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
-import pyarrow.parquet as pq
 from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import ListedColormap, LogNorm
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import dtoss
-from bench.measuring.points import DATA, FILES
+from bench.measuring.points import lonlat_of
 from dtoss.export.cell_rings import cells_of
 from dtoss.queries.cell_of import CellView
 
@@ -45,8 +44,7 @@ class Drawn:
 
 def cells_in_window(sites: int, seed: int = 0) -> Drawn:
     """Return the cells of randomly chosen positions in the window and round it."""
-    table = pq.read_table(DATA / FILES["taxi"], columns=["lon", "lat"])
-    lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    lonlat = lonlat_of("taxi")
     west, south, east, north = WINDOW
     near = ((lonlat > [west - 0.05, south - 0.05]) & (lonlat < [east + 0.05, north + 0.05])).all(axis=1)
     lonlat = lonlat[near]

@@ -16,13 +16,12 @@ from dataclasses import replace
 from time import process_time
 
 import numpy as np
-import pyarrow.parquet as pq
 
 import ceps
 import dtoss
 from bench.ceps.instances import catalogue
 from bench.ceps.real import PEAK
-from bench.measuring.points import DATA
+from bench.measuring.points import DATA, accesses_of
 from ceps import Patterns
 from ceps.model.patterns import DAY, WEEK
 from ceps.model.reads import bound_reads, reads_together
@@ -54,9 +53,7 @@ def accesses(most: int) -> Iterator[tuple[str, Accesses]]:
         if not (DATA / f"{name}.parquet").exists():
             print(f"  {name}: not in the folder that DTOSS_DATA names")
             continue
-        table = pq.read_table(DATA / f"{name}.parquet", columns=["t", "lon", "lat"])
-        places = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
-        second = table["t"].to_numpy().astype("datetime64[s]").astype(np.int64)
+        places, second = accesses_of(name)
         some = np.sort(np.random.default_rng(0).choice(len(places), min(most, len(places)), replace=False))
         yield name, (places[some], second[some])
 

@@ -8,28 +8,20 @@ Exits with 1 and the names of the goals that are missed.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow.parquet as pq
 
 import ceps
 from bench.ceps.instances import catalogue
-from bench.measuring.points import DATA
+from bench.measuring.points import accesses_of
 from bench.measuring.verdicts import Goals
 from datasets.workloads import kd_leaves
 
 PEAK = 12_400.0  # requests/s that the busiest slot is scaled to
 
 
-def events(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Places (n, 2) and the second of the UTC day (n,) of check-ins."""
-    table = pq.read_table(DATA / f"{name}.parquet", columns=["t", "lon", "lat"])
-    lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
-    return lonlat, table["t"].to_numpy().astype("datetime64[s]").astype(np.int64) % 86_400
-
-
 def folded(leaf: np.ndarray, second: np.ndarray, rows: np.ndarray | slice = slice(None)) -> ceps.Patterns:
     """All days on one day, each slot the mean of half an hour, scaled to the peak."""
     loads = np.zeros((int(leaf.max()) + 1, 288))
-    np.add.at(loads, (leaf[rows], second[rows] // 300), 1.0)
+    np.add.at(loads, (leaf[rows], second[rows] % 86_400 // 300), 1.0)
     made = ceps.Patterns(loads=loads).smoothed(1800)
     return made.scaled(PEAK / made.peak)
 
@@ -38,7 +30,7 @@ def main() -> None:
     types, goals = catalogue(), Goals()
     print(f"check-ins folded on one day, means of half an hour, peak {PEAK:g} requests/s, four m3 types")
     for name in ("gowalla_checkins", "gowalla_weekpattern", "brightkite_checkins"):
-        lonlat, second = events(name)
+        lonlat, second = accesses_of(name)
         for partitions in (500, 1000):
             leaf = kd_leaves(lonlat, partitions)
             given = folded(leaf, second)
@@ -57,7 +49,7 @@ def main() -> None:
     print("G8: planned on a random half of the check-ins, met by the other half, 200 partitions, ten halves")
     kept: list[float] = []
     for name in ("gowalla_checkins", "gowalla_weekpattern"):
-        lonlat, second = events(name)
+        lonlat, second = accesses_of(name)
         leaf = kd_leaves(lonlat, 200)
         for target in (1.0, 0.9, 0.8):
             rows = [_halves(leaf, second, target, seed) for seed in range(10)]

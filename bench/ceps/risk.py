@@ -13,11 +13,10 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
-import pyarrow.parquet as pq
 
 import ceps
 from bench.ceps.instances import catalogue
-from bench.measuring.points import DATA
+from bench.measuring.points import accesses_of
 from bench.measuring.verdicts import Goals
 from ceps.bounds.lower_bounds import fleet_bound
 from ceps.model.patterns import DAY
@@ -39,9 +38,8 @@ DEARER = 1.15
 
 def counts(name: str, partitions: int) -> tuple[np.ndarray, np.ndarray]:
     """Requests by day, partition and slot, and the weekday of each day."""
-    table = pq.read_table(DATA / f"{name}.parquet", columns=["t", "lon", "lat"])
-    second = table["t"].to_numpy().astype("datetime64[s]").astype(np.int64) + 3600 * SETS[name]
-    lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    lonlat, second = accesses_of(name)
+    second = second + 3600 * SETS[name]
     day = second // 86_400
     if name.endswith("checkins"):
         week = (day - day.min()) // 7

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.spatial import Delaunay
 
 import dtoss
 from bench.experiments.results import Results, Row, markdown, point
-from bench.measuring.points import DATA
+from bench.measuring.points import FILES, lonlat_of, missing
 from dtoss.cells.voronoi import voronoi
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.hilbert import curve_keys, radix_order
@@ -27,19 +26,10 @@ from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
 from dtoss.partitioning.regions import Regions
 
-SETS = {
-    "taxi": "cabspotting_sf.parquet",
-    "uber": "uber_nyc_apr_may_2014.parquet",
-    "gowalla": "gowalla_checkins.parquet",
-    "aircraft": "aircraft_adsb.parquet",
-    "cities": "cities500.parquet",
-    "earthquakes": "earthquakes_usgs_month.parquet",
-    "ships": "ais_piraeus.parquet",
-}
 SIZES = {
     "smoke": (2_000, (4,), ("made",), 2_000),
-    "here": (200_000, (16, 64, 128), tuple(SETS), 50_000),
-    "full": (10_000_000, (16, 64, 128), tuple(SETS), 1_000_000),
+    "here": (200_000, (16, 64, 128), tuple(FILES), 50_000),
+    "full": (10_000_000, (16, 64, 128), tuple(FILES), 1_000_000),
 }
 """Rows of a set at most, partitions, sets, and rows of which what moves is counted at most."""
 COPIED = 0.05
@@ -49,15 +39,14 @@ REACH = "lambda, median m"
 Floats = NDArray[np.float64]
 
 
-def lonlat_of(name: str, most: int) -> Floats | None:
+def some_of(name: str, most: int) -> Floats | None:
     """Return rows of a set in random order, at most so many; None where it is missing."""
     rng = np.random.default_rng(0)
     if name == "made":
         return rng.normal([-122.4, 37.8], 0.1, (most, 2))
-    if not (DATA / SETS[name]).exists():
+    if missing(name):
         return None
-    table = pq.read_table(DATA / SETS[name], columns=["lon", "lat"])
-    lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    lonlat = lonlat_of(name)
     return lonlat[rng.permutation(len(lonlat))[:most]]
 
 
@@ -65,7 +54,7 @@ def run(size: str) -> Iterator[Row]:
     """Yield shares of cells and copies, x is the set and the number of partitions."""
     most, counts, names, few = SIZES[size]
     for name in names:
-        lonlat = lonlat_of(name, most)
+        lonlat = some_of(name, most)
         if lonlat is None:
             continue
         for partitions in counts:

@@ -21,14 +21,12 @@ from typing import Any
 
 import geopandas
 import numpy as np
-import pyarrow.parquet as pq
 import pyproj
 import shapely
 from numpy.typing import NDArray
 
 import dtoss
-from bench.measuring.places import FILES, missing
-from bench.measuring.points import DATA
+from bench.measuring.points import lonlat_of, missing
 
 Floats = NDArray[np.float64]
 WORLDS = ("uniform", "clustered", "lattice", "far", "taxi", "uber")
@@ -59,12 +57,11 @@ def sides(name: str, rows: int, seed: int = 0) -> Sides:
     side of the square. Real ones, projected: other rows of the same data.
     """
     rng = np.random.default_rng(seed)
-    if name in FILES:
+    if name in ZONES:
         crs = ZONES[name]
-        table = pq.read_table(DATA / FILES[name], columns=["lon", "lat"])
-        take = rng.permutation(len(table))[: 2 * rows]
-        lon, lat = (table[axis].to_numpy()[take] for axis in ("lon", "lat"))
-        at = np.column_stack(pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True).transform(lon, lat))
+        every = lonlat_of(name)
+        some = every[rng.permutation(len(every))[: 2 * rows]]
+        at = np.column_stack(pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True).transform(*some.T))
         if len(at) < 2 * rows:  # too few for others: the left ones stand beside the right ones
             right = at[:rows]
             return Sides(right[rng.integers(0, len(right), rows)] + rng.normal(0, BESIDE, (rows, 2)), right, crs)
@@ -103,7 +100,7 @@ def main() -> None:
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
     found: dict[str, dict[tuple[str, str], float]] = {}
     for name in options.world:
-        if why := missing(name) if name in FILES else None:
+        if why := missing(name):
             print(f"{name}: {why}")
             continue
         pairs, seconds, ratio = race(sides(name, options.rows), options.rounds)

@@ -26,7 +26,8 @@ import shapely
 from scipy.spatial import Voronoi
 
 import dtoss
-from bench.measuring.places import WORLDS, missing, world
+from bench.measuring.places import WORLDS, world
+from bench.measuring.points import missing
 from dtoss.geometry.distance import EARTH_RADIUS
 
 BENT = 0.12

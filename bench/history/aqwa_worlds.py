@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.history.aqwa_run import Answered, even_grid
-from bench.measuring.points import DATA, FILES
+from bench.measuring.points import DATA, FILES, lonlat_in
 from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
 from dtoss.history.aqwa.grid_counts import PointCounts
 
@@ -84,7 +84,7 @@ def world_of(name: str) -> World:
         y0, y1 = np.quantile(table["lat"].to_numpy(), KEPT)
         box = (float(x0), float(y0), float(x1), float(y1))
     table = table.take(pc.sort_indices(table, sort_keys=[("t", "ascending")]))
-    places = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    places = lonlat_in(table)
     x0, y0, x1, y1 = box
     inside = (places[:, 0] >= x0) & (places[:, 0] <= x1) & (places[:, 1] >= y0) & (places[:, 1] <= y1)
     grid = even_grid(box)

@@ -10,23 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import dtoss
-from bench.measuring.points import DATA
+from bench.measuring.points import lonlat_of, missing
 from datasets.tables.command import say
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.hilbert import curve_keys, radix_order
 
 Floats = NDArray[np.float64]
-FILES = {
-    "taxi": "cabspotting_sf.parquet",
-    "uber": "uber_nyc_apr_may_2014.parquet",
-    "gowalla": "gowalla_checkins.parquet",
-    "cities500": "cities500.parquet",
-}
-WORLDS = (*FILES, "sphere", "plane")
+WORLDS = ("taxi", "uber", "gowalla", "cities500", "sphere", "plane")
 SIDE = 1_000_000.0
 """Of the square of the made plane, in metres."""
 METRE = np.degrees(1.0 / EARTH_RADIUS)
@@ -64,13 +57,6 @@ def indexed(w: World) -> tuple[dtoss.Index, Floats]:
     return index, np.ascontiguousarray(index.space.vectors(w.objects))
 
 
-def missing(name: str) -> str | None:
-    """Return why a set cannot be had here, or None."""
-    if name in FILES and not (DATA / FILES[name]).exists():
-        return f"{FILES[name]} is not in the folder that DTOSS_DATA names"
-    return None
-
-
 def world(name: str, count: int, seed: int = 0) -> World:
     """Return so many objects of a set in random order; all of a real set that has fewer."""
     rng = np.random.default_rng(seed)
@@ -79,8 +65,7 @@ def world(name: str, count: int, seed: int = 0) -> World:
     if name == "sphere":
         lat = np.degrees(np.arcsin(rng.uniform(-1, 1, count)))
         return World(name, np.column_stack([rng.uniform(-180, 180, count), lat]), False)
-    table = pq.read_table(DATA / FILES[name], columns=["lon", "lat"])
-    every = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    every = lonlat_of(name)
     return World(name, every[rng.permutation(len(every))[:count]], False)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -19,8 +20,16 @@ from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 
 DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
-FILES = {"taxi": "cabspotting_sf.parquet", "uber": "uber_nyc_apr_may_2014.parquet"}
-KINDS = (*FILES, "uniform")
+FILES = {
+    "taxi": "cabspotting_sf.parquet",
+    "uber": "uber_nyc_apr_may_2014.parquet",
+    "gowalla": "gowalla_checkins.parquet",
+    "cities500": "cities500.parquet",
+    "aircraft": "aircraft_adsb.parquet",
+    "earthquakes": "earthquakes_usgs_month.parquet",
+    "ships": "ais_piraeus.parquet",
+}
+KINDS = ("taxi", "uber", "uniform")
 KM_OF_DEGREE = 111.195
 OBJECTS = 1_000_000
 QUERIES = 100_000
@@ -57,6 +66,22 @@ def missing(kind: str) -> str | None:
     return None
 
 
+def lonlat_in(table: pa.Table) -> Floats:
+    """Return the positions of rows, float64 (n, 2)."""
+    return np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+
+
+def lonlat_of(kind: str) -> Floats:
+    """Return all positions of a real set, float64 (n, 2)."""
+    return lonlat_in(pq.read_table(DATA / FILES[kind], columns=["lon", "lat"]))
+
+
+def accesses_of(name: str) -> tuple[Floats, NDArray[np.int64]]:
+    """Return all positions of a file, float64 (n, 2), and their seconds since 1970, int64 (n,)."""
+    table = pq.read_table(DATA / f"{name}.parquet", columns=["t", "lon", "lat"])
+    return lonlat_in(table), table["t"].to_numpy().astype("datetime64[s]").astype(np.int64)
+
+
 def positions(kind: str, count: int, seed: int = 0) -> Floats:
     """Return positions of a set in random order, float64 (count, 2).
 
@@ -68,10 +93,9 @@ def positions(kind: str, count: int, seed: int = 0) -> Floats:
     rng = np.random.default_rng(seed)
     if kind == "uniform":
         return np.column_stack([rng.uniform(-180, 180, count), np.degrees(np.arcsin(rng.uniform(-1, 1, count)))])
-    table = pq.read_table(DATA / FILES[kind], columns=["lon", "lat"])
-    if len(table) < count:
-        raise ValueError(f"{count} positions of {kind}: its file has {len(table)} rows")
-    every = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    every = lonlat_of(kind)
+    if len(every) < count:
+        raise ValueError(f"{count} positions of {kind}: its file has {len(every)} rows")
     return every[rng.choice(len(every), count, replace=False)]
 
 

@@ -8,10 +8,9 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.measuring.points import DATA, missing, positions, scattered
+from bench.measuring.points import lonlat_of, missing, positions, scattered
 from datasets.cities.geonames import cities
 from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
@@ -24,7 +23,6 @@ RIDE_KM, TOWN_KM, SPRAWL_KM = 0.1, 2.0, 12.0
 _BOROUGH_KM = 4.0
 _NEW_YORK = (-73.98, 40.74)
 _CORNERS = 60_000
-_TOWNS = "cities500.parquet"
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,8 @@ def rides(rng: np.random.Generator, count: int, seed: int, km: float = 0.0) -> F
 @cache
 def _middles() -> tuple[Floats, float]:
     """Return where the towns of the world are, and how far they reach: fewer and larger ones without the data."""
-    if (DATA / _TOWNS).exists():
-        table = pq.read_table(DATA / _TOWNS, columns=["lon", "lat"])
-        return np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()]), TOWN_KM
+    if not missing("cities500"):
+        return lonlat_of("cities500"), TOWN_KM
     known = cities()
     return np.column_stack([known.lon, known.lat]), SPRAWL_KM
 

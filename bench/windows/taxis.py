@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.measuring.points import DATA
+from bench.measuring.points import DATA, lonlat_in
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION, choose_pivots
 
@@ -56,7 +56,7 @@ def taxis(groups: int = 128, unseen: int = UNSEEN, last: int = 18) -> Taxis:
     order = np.lexsort((time, uid))
     time, uid = time[order], uid[order]
     space = space_of()
-    vectors = space.vectors(np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])[order])
+    vectors = space.vectors(lonlat_in(table)[order])
     day = time // 86_400_000_000
     day -= day.min()
     seen = np.flatnonzero(day < unseen - 1)
