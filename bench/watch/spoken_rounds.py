@@ -102,6 +102,10 @@ class Asking:
         cover = rows[rows < np.iinfo(np.int64).max]
         return SubscriptionLoad((SIDE, SIDE), self.rects, np.arange(count), np.full(count, BYTES), begin, cover)
 
+    def part(self, some: NDArray[np.bool_]) -> Asking:
+        """Return some of these."""
+        return Asking(self.rects[some], self.region[some], self.cover[some])
+
     def where(self, some: NDArray[np.bool_], other: Asking) -> Asking:
         """Return these, with others in some places."""
         return Asking(*(np.where(some[:, None] if a.ndim == 2 else some, b, a) for a, b in zip(
