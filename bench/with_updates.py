@@ -9,26 +9,17 @@ Prints the table of ``docs/benchmarks.md``. Answers of both are compared.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 import dtoss
+from bench.measuring.race import in_turns
 from datasets.fleet import fleet_at, make_fleet
 
 SIZES = ((200_000, 16), (1_000_000, 64))
-
-
-def seconds(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the processor seconds of a call, and what it returned."""
-    began = time.process_time()
-    made = run()
-    return time.process_time() - began, made
 
 
 def moved_rows(before: pa.Table, after: pa.Table, rows: NDArray[np.int64]) -> tuple[pa.Table, pa.Table]:
@@ -58,19 +49,17 @@ def main() -> None:
         }
         for name, rows in whom.items():
             some, whole = moved_rows(before, after, np.sort(rows))
-            merged, built = [], []
-            for _ in range(turns):
-                one, fresh = seconds(partial(index.with_updates, some))
-                other, anew = seconds(partial(dtoss.build, whole, partitions=partitions, progress=False))
-                merged.append(one)
-                built.append(other)
+            works = {
+                "merged": partial(index.with_updates, some),
+                "built": partial(dtoss.build, whole, partitions=partitions, progress=False),
+            }
+            spent, made = in_turns(works, turns)
+            merged, built = (min(spent[way]) for way in works)
             places = rng.uniform([-180, -90], [180, 90], (200, 2))
-            if fresh.knn(places, 8).id.tolist() != anew.knn(places, 8).id.tolist():
+            if made["merged"].knn(places, 8).id.tolist() != made["built"].knn(places, 8).id.tolist():
                 raise SystemExit(f"{name} of {count:,}: answers differ")
             print(
-                f"| {count:,}, {partitions} | {name} | {min(merged):.2f} | {min(built):.2f} "
-                f"| {min(merged) / min(built):.2f} |",
-                flush=True,
+                f"| {count:,}, {partitions} | {name} | {merged:.2f} | {built:.2f} | {merged / built:.2f} |", flush=True
             )
 
 

@@ -22,6 +22,7 @@ import dtoss
 from bench.ceps.instances import catalogue
 from bench.ceps.real import PEAK
 from bench.measuring.points import DATA, accesses_of
+from bench.measuring.race import timed
 from ceps import Patterns
 from ceps.model.patterns import DAY, WEEK
 from ceps.model.reads import bound_reads, reads_together
@@ -104,12 +105,8 @@ def compared(name: str, kind: str, whole: Patterns) -> list[str]:
     """Print one row, and return what is missed in it."""
     types, goal = catalogue(), KINDS[kind][2]
     grid = ceps.plan(whole, None, types, method="gp")
-    began = process_time()
-    blind = ceps.plan(replace(whole, reads=None), None, types)
-    without = process_time() - began
-    began = process_time()
-    made = ceps.plan(whole, None, types)
-    seconds = process_time() - began
+    without, blind = timed(lambda: ceps.plan(replace(whole, reads=None), None, types), process_time)
+    seconds, made = timed(lambda: ceps.plan(whole, None, types), process_time)
     assert whole.reads is not None
     touched = [ceps.servers_a_request(plan.replicas, whole.reads) for plan in (grid, blind, made)]
     ratio = touched[2] / touched[0]

@@ -12,6 +12,7 @@ from time import process_time
 import numpy as np
 
 from bench.ceps.instances import cases, catalogue, mediums, patterns
+from bench.measuring.race import timed
 from bench.measuring.verdicts import EXACT, Goals
 from ceps import Patterns, ServerType
 from ceps.bounds.configurations import configuration_bound
@@ -39,9 +40,7 @@ def dust(goals: Goals, seconds: float, seeds: int) -> None:
     loads = np.repeat(np.append(np.full(30, 510.0), np.full(300, 10.0))[:, None], 288, axis=1)
     plain, found, spent = settled(one_type(loads), seconds)
     before = plain.cost_per_day / fleet_bound(one_type(loads))
-    began = process_time()
-    found = settle(one_type(loads), plain, seconds=seconds)
-    spent = process_time() - began
+    spent, found = timed(lambda: settle(one_type(loads), plain, seconds=seconds), process_time)
     ratio = found.outcome.cost_per_day / found.bound
     print(
         f"dust: 30 items of 0.51 and 300 of 0.01, one type: {before:.3f} of the fleet bound, {ratio:.3f} of the better "

@@ -7,13 +7,14 @@ uniform and where they are clustered. Without a hierarchy a search begins at wha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import process_time
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
 
 import dtoss
 from bench.experiments.results import Results, Row, grid, point
+from bench.measuring.race import in_turns
 from dtoss.index import Index
 
 SIZES = {"smoke": (3_000, 50, 1), "here": (400_000, 2_000, 3), "full": (4_000_000, 10_000, 3)}
@@ -31,6 +32,11 @@ def both(places: np.ndarray) -> dict[str, Index]:
     return found
 
 
+def one_by_one(index: Index, asked: np.ndarray, k: int) -> list[np.ndarray]:
+    """Return the ids of the nearest of each place, a query at a time."""
+    return [index.knn(place, k).id for place in asked]
+
+
 def run(size: str) -> Iterator[Row]:
     """Yield microseconds a query; answers of both are compared."""
     count, queries, turns = SIZES[size]
@@ -46,18 +52,14 @@ def run(size: str) -> Iterator[Row]:
             "far": rng.uniform(0, 1e5, (queries, 2)),
         }.items():
             for k in KS:
-                spent: dict[str, list[float]] = {name: [] for name in indexes}
                 for index in indexes.values():
                     index.knn(asked[0], k)  # kernels are loaded
-                answers = {}
-                for _ in range(turns):
-                    for name, index in indexes.items():
-                        began = process_time()
-                        answers[name] = [index.knn(place, k).id for place in asked]
-                        spent[name].append(1e6 * (process_time() - began) / queries)
+                works = {name: partial(one_by_one, index, asked, k) for name, index in indexes.items()}
+                spent, answers = in_turns(works, turns)
                 assert all(np.array_equal(*pair) for pair in zip(*answers.values(), strict=True))
-                for name, times in spent.items():
-                    yield point(name, f"{kind}, {where}, k = {k}", min(times), UNIT, data=f"{count:,} made objects")
+                for name, seconds in spent.items():
+                    us, x = 1e6 * min(seconds) / queries, f"{kind}, {where}, k = {k}"
+                    yield point(name, x, us, UNIT, data=f"{count:,} made objects")
 
 
 def draw(results: Results) -> str:

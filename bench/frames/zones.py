@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from time import process_time
 from typing import Any
 
 os.environ["DTOSS_KERNELS"] = "native"
@@ -28,6 +27,7 @@ from scipy.spatial import Voronoi
 import dtoss
 from bench.measuring.places import WORLDS, world
 from bench.measuring.points import missing
+from bench.measuring.race import in_turns
 from dtoss.geometry.distance import EARTH_RADIUS
 
 BENT = 0.12
@@ -151,12 +151,7 @@ def compare(index: dtoss.Index, points: Any, zones: Any, rounds: int, connection
         f"{len(differ)} valid zones differ, {int(invalid.sum())} are not valid",
         flush=True,
     )
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, ask in ways.items():
-            began = process_time()
-            ask()
-            times[name].append(process_time() - began)
+    times, _ = in_turns(ways, rounds)
     base = float(np.median(times["sjoin(points, zones, intersects)"]))
     for name, taken in times.items():
         middle = float(np.median(taken))

@@ -73,7 +73,9 @@ class RtCan:
         cell = first[query] + np.stack([number % wide[query], number // wide[query]], axis=1)
         begin = self.low + cell * self.side
         gap = at[query] - np.clip(at[query], begin, begin + self.side)
-        met = (np.hypot(*gap.T) <= radius[query] + 1e-9 * self.side.max()) | (cell == self.cell_of(at)[query]).all(axis=1)
+        met = (np.hypot(*gap.T) <= radius[query] + 1e-9 * self.side.max()) | (cell == self.cell_of(at)[query]).all(
+            axis=1
+        )
         return query[met], cell[met] @ np.array([1, self.shape[0]])
 
     def range(self, at: Floats, radius: Floats) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,12 +98,8 @@ def states() -> tuple[Floats, Floats]:
     return np.column_stack([known.lon[mine], known.lat[mine]]), people / people.sum()
 
 
-Heat = Callable[[float], list[tuple[int, float, str]]]
-"""Of a time from 0 to 1 the hot spots: a number of the place, the share of rows, how they are spread."""
-
-
 def heat_normal(time: float) -> list[tuple[int, float, str]]:
-    """One spot that warms and cools as a bell."""
+    """One spot that warms and cools as a bell, at a time from 0 to 1: its place, share of rows, how it is spread."""
     return [(0, HOT_SHARE * float(np.exp(-(((time - 0.5) / 0.18) ** 2))), "flat")]
 
 

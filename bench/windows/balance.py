@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
+from bench.measuring.race import timed
 from bench.measuring.verdicts import Goals
 from bench.windows.taxis import FILE, SLOTS, UNSEEN, Taxis, taxis
 from ceps.bounds.solver import minimise
@@ -150,9 +151,8 @@ def placements(world: Taxis, workers: int) -> Iterator[tuple[str, Ints, float]]:
         ("by pattern, flow", lambda: rebalance(seen.T, state, None, workers, budget=np.inf, flow=flow).worker_of),
     ]
     for name, way in ways:
-        began = process_time()
-        found = way()
-        yield name, found, process_time() - began
+        spent, found = timed(way, process_time)
+        yield name, found, spent
 
 
 Decide = Callable[[Ints, Ints], Ints]
