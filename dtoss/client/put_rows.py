@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from dtoss.arrow_stream import stream_of
 from dtoss.backoff import backoff
-from dtoss.client.chunked_queries import smaller_pieces
 from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
 from dtoss.client.http_connections import JSON, BadRows, Later, TooMuch
-from dtoss.client.remote_server import Server
+from dtoss.client.remote_server import Server, smaller_pieces
 from dtoss.frames.arrow_tables import Table, plain_column, read_column, table_of
 from dtoss.frames.coordinates import locate_rows
 from dtoss.frames.crs_names import agree_crs

@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names, distances, whole_number
 from dtoss.client.address import address_of
-from dtoss.client.batch_queries_out import Bulk, Sent, sent_boxes, sent_polygons
-from dtoss.client.chunked_queries import PLACES_AT_A_TIME
 from dtoss.client.event_stream import Followed
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
 from dtoss.client.put_rows import Put, put_offsets, put_table, table_of_rows
-from dtoss.client.remote_server import Facts, Server
+from dtoss.client.remote_server import PLACES_AT_A_TIME, Facts, Sent, Server, sent_boxes, sent_polygons
 from dtoss.client.url_and_hits import (
     FARTHEST,
     geojson,
@@ -88,7 +86,6 @@ class RemoteIndex(SpatialIndex):
                 raise ValueError(f"snapshot {snapshot!r} alone answers, and rows that are told come later: name one")
         addresses = [address_of(one) for one in others]
         self._server = Server(Connections(address_of(url), token, timeout, addresses), snapshot, least)
-        self._many = Bulk(self._server)
         self._made_from = (url, token, snapshot, timeout, others, least)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,11 +178,11 @@ class RemoteIndex(SpatialIndex):
         places = self._server.places(positions, crs)
         radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
         asked = self._asked(where, having, columns)
-        counts, snapshot = self._many.counts(places, radii, where)
+        counts, snapshot = self._server.counts(places, radii, where)
         if having is not None or len(places) == 0:
             # a condition that is wrong says so
-            self._many.hits("/range", self._many.places(places[:0], radii[:0]), asked, snapshot)
-        return self._many.batches(places, radii, asked, counts, batch_size, snapshot)
+            self._server.hits("/range", self._server.places_to_send(places[:0], radii[:0]), asked, snapshot)
+        return self._server.batches(places, radii, asked, counts, batch_size, snapshot)
 
     def within_batches(
         self,
@@ -202,12 +199,12 @@ class RemoteIndex(SpatialIndex):
         shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
         # conditions that are wrong say so at once, and what answers is the snapshot of all
-        _, snapshot = self._many.counts(NOWHERE, np.zeros(0), where)
-        self._many.hits("/knn", self._many.places(NOWHERE), asked, snapshot)
+        _, snapshot = self._server.counts(NOWHERE, np.zeros(0), where)
+        self._server.hits("/knn", self._server.places_to_send(NOWHERE), asked, snapshot)
 
         def batches() -> Iterator[Hits]:
             for row, shape in enumerate(shapes):
-                hits = self._many.hits("/within", sent_polygons([shape]), asked, snapshot, row)
+                hits = self._server.hits("/within", sent_polygons([shape]), asked, snapshot, row)
                 for at in range(0, len(hits), batch_size):
                     yield hits[at : at + batch_size]
 
@@ -236,7 +233,7 @@ class RemoteIndex(SpatialIndex):
         route, few = f"/{kind.name}", values.get("k", HOT + 1) <= HOT
         found: Any  # of the kind's type, as its `tells` says
         if kind.tells != Tells.HITS:
-            found = self._many.column(route, kind.tells, self._many.places(places, radius), asked)[0]
+            found = self._server.column(route, kind.tells, self._server.places_to_send(places, radius), asked)[0]
         elif (
             kind.gathered and few and len(places) == 1 and where is None and having is None and not columns
             and not self.space.to_lonlat
@@ -245,7 +242,7 @@ class RemoteIndex(SpatialIndex):
             found = hits_of_document(self._server.ask("GET", route, asked, accept=JSON), self.string_ids, self.space)
         else:
             most = max(HITS_AT_A_TIME // values["k"], 1) if "k" in values else PLACES_AT_A_TIME
-            found = self._many.hits(route, self._many.places(places, radius, most), asked)
+            found = self._server.hits(route, self._server.places_to_send(places, radius, most), asked)
         return found
 
     def _find_in(
@@ -261,16 +258,16 @@ class RemoteIndex(SpatialIndex):
         sent = self._shapes(kind, shapes, edges, threads)
         asked = self._asked(where, having, columns)
         if sent.count == 0 and kind is IN_POLYGONS:  # the columns have their types all the same
-            return self._many.hits("/knn", self._many.places(NOWHERE), asked)
-        return self._many.hits(f"/{kind.name}", sent, asked)
+            return self._server.hits("/knn", self._server.places_to_send(NOWHERE), asked)
+        return self._server.hits(f"/{kind.name}", sent, asked)
 
     def _count_in(
         self, kind: Kind[Any], shapes: Any, edges: str | None, where: str | None, threads: int
     ) -> NDArray[np.int64]:
         sent = self._shapes(kind, shapes, edges, threads)
         if sent.count == 0 and kind is IN_POLYGONS:
-            return self._many.counts(NOWHERE, np.zeros(0), where)[0]
-        return self._many.column(f"/{kind.name}", "count", sent, {"where": where, "count": 1})[0]
+            return self._server.counts(NOWHERE, np.zeros(0), where)[0]
+        return self._server.column(f"/{kind.name}", "count", sent, {"where": where, "count": 1})[0]
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 

@@ -5,23 +5,50 @@ What a server says of the snapshot that it has open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.client.chunked_queries import answered_whole
-from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections
-from dtoss.client.url_and_hits import table_bytes, target
-from dtoss.errors import DtossError
+from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Gone, TooMuch
+from dtoss.client.url_and_hits import boxes_json, column_of, hits_of, table_bytes, target, together
+from dtoss.errors import DtossError, StoreError
 from dtoss.frames.coordinates import as_places, places_of
 from dtoss.frames.frame_types import Places
 from dtoss.geometry.space import LONLAT, Space, space_of
+from dtoss.hits import Hits
 from dtoss.names import position_names
 
 T = TypeVar("T")
+
+
+PLACES_AT_A_TIME = 100_000
+"""Queries that are asked at a time, at the most."""
+BEGINNINGS = 3
+"""How often it is begun again where snapshots go while they are asked."""
+SPLIT_AT = ("hits", "bulk_queries", "rows", "body_bytes", "corners")
+"""Limits that a smaller piece keeps."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What is asked about, places or shapes, as a server reads it."""
+
+    count: int
+    body: Callable[[slice], bytes]  # Of some of them
+    most: int = PLACES_AT_A_TIME  # Of a request
+
+
+def sent_boxes(boxes: NDArray[np.float64]) -> Sent:
+    """Return boxes, float64 (m, 4), as they are sent."""
+    return Sent(len(boxes), lambda rows: boxes_json(boxes[rows]))
+
+
+def sent_polygons(shapes: list[bytes]) -> Sent:
+    """Return GeoJSON as it is sent: one of them in a request."""
+    return Sent(len(shapes), lambda rows: shapes[rows.start], 1)
 
 
 class Server:
@@ -65,8 +92,35 @@ class Server:
         ask: Callable[[slice, str | None], tuple[Answer, T]],
         snapshot: str | None = None,
     ) -> tuple[list[T], str]:
-        """Return what was found for all queries, asked in pieces, and the snapshot that answered all of them."""
-        return answered_whole(queries, most, ask, snapshot or self._pinned, self.url)
+        """Return what was found for all queries, in order of the pieces, and the snapshot that answered all of them.
+
+        Without queries an empty piece is asked all the same. Where no snapshot is named or pinned, what answers the
+        first piece answers the others.
+        """
+        pinned = snapshot or self._pinned
+        for _ in range(BEGINNINGS):
+            found: list[T] = []
+            answering = pinned
+            waiting = [slice(at, min(at + most, queries)) for at in range(0, max(queries, 1), most)][::-1]
+            try:
+                while waiting:
+                    rows = waiting.pop()
+                    try:
+                        answer, piece = ask(rows, answering)
+                    except TooMuch as error:
+                        waiting += smaller_pieces(rows, error)[::-1]
+                        continue
+                    found.append(piece)
+                    answering = answering or answer.snapshot
+            except Gone:
+                if pinned is not None:
+                    raise
+                continue
+            return found, answering or ""
+        raise StoreError(
+            f"snapshots at {self.url} went {BEGINNINGS} times while {queries:,} queries were asked: ask for fewer at a "
+            "time"
+        )
 
     def facts(self) -> Facts:
         """Return what the server says of the snapshot, which is asked anew unless one is pinned."""
@@ -121,6 +175,74 @@ class Server:
         if radius is None:
             return table_bytes(self.names(), columns)
         return table_bytes([*self.names(), "radius"], [*columns, radius[rows]])
+
+    def places_to_send(
+        self, places: NDArray[np.float64], radius: NDArray[np.float64] | None = None, most: int = PLACES_AT_A_TIME
+    ) -> Sent:
+        """Return places, float64 (m, 2), with radii, float64 (m,), if there are any, as they are sent."""
+        most = min(most, PLACES_AT_A_TIME)
+        return Sent(len(places), lambda rows: self.table(places, radius, rows), most)
+
+    def hits(
+        self, route: str, sent: Sent, parameters: dict[str, Any], snapshot: str | None = None, first: int = 0
+    ) -> Hits:
+        """Return the hits of places or shapes."""
+
+        def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
+            answer = self.ask("POST", route, parameters, one, sent.body(rows))
+            return answer, hits_of(answer, rows.stop - rows.start, self.seen().space, first + rows.start)
+
+        return together(self.whole(sent.count, sent.most, ask, snapshot)[0])
+
+    def column(self, route: str, name: str, sent: Sent, parameters: dict[str, Any]) -> tuple[NDArray[Any], str]:
+        """Return a column with a value for each place or shape, and the snapshot that has answered."""
+
+        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[Any]]:
+            answer = self.ask("POST", route, parameters, one, sent.body(rows))
+            return answer, column_of(answer, name)
+
+        found, snapshot = self.whole(sent.count, sent.most, ask)
+        return np.concatenate(found), snapshot
+
+    def counts(
+        self, places: NDArray[np.float64], radii: NDArray[np.float64], where: str | None
+    ) -> tuple[NDArray[np.int64], str]:
+        """Return how many objects lie within radii of places, int64 (m,), and the snapshot that said so."""
+        return self.column("/count", "count", self.places_to_send(places, radii), {"where": where})
+
+    def batches(
+        self,
+        places: NDArray[np.float64],
+        radii: NDArray[np.float64],
+        parameters: dict[str, Any],
+        counts: NDArray[np.int64],
+        most: int,
+        snapshot: str,
+    ) -> Iterator[Hits]:
+        """Yield the hits of radii of places, so many at a time or fewer."""
+        ends = np.cumsum(counts)
+        first = 0
+        while first < len(counts):
+            before = int(ends[first] - counts[first])
+            last = max(int(np.searchsorted(ends, before + most, side="right")), first + 1)
+            if ends[last - 1] > before:
+                rows = slice(first, last)
+                hits = self.hits("/range", self.places_to_send(places[rows], radii[rows]), parameters, snapshot, first)
+                for at in range(0, len(hits), most):
+                    yield hits[at : at + most] if len(hits) > most else hits
+            first = last
+
+
+def smaller_pieces(rows: slice, error: TooMuch) -> list[slice]:
+    """Return pieces of a piece that was too much."""
+    size = rows.stop - rows.start
+    if size < 2 or error.limit not in SPLIT_AT:
+        raise error from None
+    parts = 2
+    if isinstance(error.value, (int, float)) and isinstance(error.bound, (int, float)) and error.bound > 0:
+        parts = int(min(max(1.25 * error.value / error.bound + 1, 2), size))
+    step = -(-size // parts)
+    return [slice(at, min(at + step, rows.stop)) for at in range(rows.start, rows.stop, step)]
 
 
 @dataclass(frozen=True)

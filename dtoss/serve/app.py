@@ -26,20 +26,17 @@ from dtoss.serve.core.pool import ClientGone
 from dtoss.serve.core.problems import PROBLEM_TYPE, Problem, shorten
 from dtoss.serve.description import openapi_text
 from dtoss.serve.requests.cluster_requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
-from dtoss.serve.requests.front import DETAIL, REQUEST_ID, Front, RequestIds
+from dtoss.serve.requests.front import DETAIL, MIN_SEQ, REQUEST_ID, Front, RequestIds
 from dtoss.serve.requests.hot_protocol import Desk
-from dtoss.serve.requests.min_seq import MIN_SEQ
 from dtoss.serve.rights.sight import AS_ASKED, check_call
 from dtoss.serve.routes import (
     batch_queries,
-    ground_tiles,
     map,
     map_queries,
     object_by_id,
     ogc_features,
     operations,
     peer_questions,
-    plan_report,
     point_queries,
     positions,
     static_pages,
@@ -47,7 +44,6 @@ from dtoss.serve.routes import (
     tiles,
     watch_events,
     window_queries,
-    window_regions,
 )
 from dtoss.serve.routes.schemas import ANYTHING, problems
 from dtoss.serve.state.worker_state import WorkerState
@@ -106,13 +102,10 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *watch_events.handlers(state),
             *subscriptions.handlers(state, held),
             *window_queries.handlers(state),
-            *window_regions.handlers(state),
             *peer_questions.handlers(state, held),
             *ogc_features.handlers(state),
             *operations.handlers(state),
-            *ground_tiles.handlers(state),
             *static_pages.handlers(state),
-            *plan_report.handlers(state),
             openapi,
         ],
         openapi_config=OpenAPIConfig(

@@ -15,7 +15,7 @@ from litestar import Litestar
 from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.serve.auth.route_table import CALLS, OPEN
 from dtoss.serve.requests.cluster_requests import PARTIAL
-from dtoss.serve.requests.min_seq import MIN_SEQ
+from dtoss.serve.requests.front import MIN_SEQ
 from dtoss.serve.routes.schemas import LONG, OBJECT_ID, STRING, Schema, choice
 
 GROUPS = {

@@ -1,4 +1,7 @@
-"""Which snapshots are open: the one that answers, and the one before it for those who still page through it."""
+"""Which snapshots are open: the one that answers, and the one before it for those who still page through it.
+
+What a request says of which of them answers, and of how several servers are to.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.index import Index
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.core.request_options import GIVEN
 from dtoss.serve.tiles.snapshot_facts import MapFacts
 from dtoss.serve.tiles.tiling import Tiles
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from dtoss.queries.cell_of import CellView
     from dtoss.serve.core.served_conditions import Conditions
     from dtoss.shards.share import Share
+
 
 SEQ_HEADER = b"dtoss-seq"
 """Says up to which sequence number of a log an answer holds all rows."""
@@ -129,6 +132,20 @@ class ServedSnapshot:
     def beginning(self) -> bytes:
         """How the JSON of its hits begins."""
         return b'{"snapshot":"%s","hits":' % self.name.encode()
+
+
+@dataclass(eq=False)
+class ClusterOptions:
+    """What a request says of how it is to be answered by several servers."""
+
+    partial: bool = False  # Whether an answer may lack what is held by nobody who answers
+    snapshot: str | None = None  # Which one answers, where it does not name one
+    missing: set[int] = field(default_factory=set)  # Partitions that the answer lacks
+    asker: str = ""  # The name of the token of who asks
+
+
+GIVEN: ContextVar[ClusterOptions | None] = ContextVar("given", default=None)
+"""Of the request in hand."""
 
 
 class Serving:

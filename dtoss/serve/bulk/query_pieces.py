@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.geometry.distance import distance
+from dtoss.geometry.space import Space
 from dtoss.index import Index
 from dtoss.kinds.alone import Alone
 from dtoss.kinds.kind import Question, Search
 from dtoss.queries.batch_answer import COUNTED, pieces_of
 from dtoss.queries.covered import Shape, search_within
 from dtoss.queries.raw_hits import RawHits
-from dtoss.serve.answers.arrow_out import BATCH_HITS
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.bulk.hit_rows import Form, Rows, parts_of, rows_of, rows_of_hits
+from dtoss.serve.bulk.hit_rows import BATCH_HITS, Form, Rows, parts_of, rows_of, rows_of_hits
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import USUAL_SIZES
@@ -168,3 +169,23 @@ def list_hits(served: ServedSnapshot, found: RawHits, form: Form, most: int) -> 
     """Return the hits of shapes, so many at a time."""
     check_hits(len(found.distance), most, SMALLER_SHAPES)
     return (rows_of(served, first, part, form) for first, part in parts_of(found))
+
+
+def middles_of(space: Space, shapes: list[list[Shape]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return for each shape a place amid the discs that cover it, and how far from there the furthest of them reaches.
+
+    That is what the access log has of a shape.
+    """
+    vectors, radii = [], []
+    for whole in shapes:
+        if not whole:
+            continue
+        centres = np.concatenate([shape.discs.centres for shape in whole])
+        middle = centres.mean(axis=0)
+        if space.dimension == 3:
+            length = float(np.linalg.norm(middle))
+            middle = middle / length if length > 1e-9 else centres[0]
+        reach = distance(centres, np.broadcast_to(middle, centres.shape))
+        radii.append(float((reach + np.concatenate([shape.discs.radii for shape in whole])).max()))
+        vectors.append(middle)
+    return space.positions(np.array(vectors).reshape(-1, space.dimension)), np.array(radii)

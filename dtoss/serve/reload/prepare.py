@@ -1,6 +1,6 @@
-"""A snapshot made ready to be served: its files mapped, verified and warm.
+"""A snapshot made ready to be served: its files mapped, verified and warm, before anybody waits for it.
 
-All that is done once for a snapshot or a process, done before anybody waits for it.
+Of snapshots that another server names, too: those that are open, or opened now while the store has them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,14 @@ import dtoss.tiles
 from dtoss.commits.chain import Commit, silent
 from dtoss.compiled.compiling import expect
 from dtoss.compiled.kernel import DECLARED
-from dtoss.errors import StoreError, reading
+from dtoss.errors import InputError, StoreError, reading
 from dtoss.index import Index
 from dtoss.kinds.all_kinds import OF_PLACES
+from dtoss.locks import Lock
 from dtoss.mapped_index import index_of_files, map_files, verify_files
 from dtoss.queries.open_snapshot import runs_of
 from dtoss.save_index import SnapshotRecord
-from dtoss.serve.answers.open_snapshots import ServedSnapshot
+from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.cluster.plan_placement import all_of_it, facts_of_share, held_by_plan
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.served_conditions import Conditions, untold
@@ -46,6 +47,9 @@ from dtoss.shards.share import Share
 from dtoss.snapshots.lineage import LOOKED_THROUGH
 from dtoss.snapshots.retention import snapshot_of
 from dtoss.snapshots.store import Store
+
+if TYPE_CHECKING:
+    from dtoss.serve.state.worker_state import WorkerState
 
 SOME_K = (1, 8, 32, 64)
 """Numbers of nearest objects that are asked for in turn."""
@@ -321,3 +325,67 @@ def _facts(index: Index, head: Head, manifest: dict[str, Any]) -> dict[str, Any]
         "version": dtoss.__version__,
         **({"fresh": manifest["fresh"]} if "fresh" in manifest else {}),
     }
+
+
+OPENED_KEPT = 2
+"""Snapshots that were opened for others and are kept."""
+ONE_AT_A_TIME = Lock()
+"""Held by who opens a snapshot that somebody else may be opening, too."""
+
+
+def open_named(state: WorkerState, name: str) -> ServedSnapshot | None:
+    """Return a snapshot that another server names, None where it is gone; in a thread of a pool.
+
+    It holds what the one that answers holds, too, or is opened again.
+    """
+    serving = state.serving
+    found = serving.open_one(name)
+    if found is not None and _holds_as_now(state, found):
+        return found
+    with ONE_AT_A_TIME:
+        found = serving.open_one(name)
+        if found is not None and _holds_as_now(state, found):
+            return found
+        fresh = _opened_now(state, name)
+        if fresh is None:
+            return None
+        keep_open(serving, fresh)
+        return fresh
+
+
+def keep_open(serving: Serving, fresh: ServedSnapshot) -> None:
+    """Keep a snapshot open for other servers, the latest ones."""
+    serving.opened[fresh.name] = fresh
+    for old in [*serving.opened][:-OPENED_KEPT]:
+        serving.opened.pop(old, None)
+
+
+def _holds_as_now(state: WorkerState, served: ServedSnapshot) -> bool:
+    now, share = state.serving.now.share, served.share
+    if now is None or share is None or served is state.serving.now:
+        return True
+    other_regions = served.facts.get("pivots_hash") != state.serving.now.facts.get("pivots_hash")
+    return other_regions or set(share.held) >= set(now.held)
+
+
+def _opened_now(state: WorkerState, name: str) -> ServedSnapshot | None:
+    serving = state.serving
+    now = serving.now
+
+    def held(manifest: dict[str, object]) -> object:
+        if now.share is not None and manifest["pivots_hash"] == now.facts.get("pivots_hash"):
+            return now.share.held
+        return held_by_plan(state.settings)(manifest)
+
+    try:
+        fresh, _ = prepare(
+            Store(state.settings.served_store),
+            Head(0, name, ""),
+            lambda index: now.conditions.on(index),
+            verify=state.settings.verify,
+            held=held,  # type: ignore[arg-type]
+            before=now.generation,
+        )
+    except (StoreError, InputError):
+        return None
+    return fresh

@@ -27,8 +27,7 @@ from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 from dtoss.serve.core.pool import yield_processor
 from dtoss.serve.core.served_conditions import Conditions
-from dtoss.serve.reload.named_snapshots import ONE_AT_A_TIME, keep_open
-from dtoss.serve.reload.prepare import Head, Took, head_of, prepare
+from dtoss.serve.reload.prepare import ONE_AT_A_TIME, Head, Took, head_of, keep_open, prepare
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.snapshots.store import Store
 

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from dtoss.geometry.space import Space, as_positions
 from dtoss.kinds.hit_tables import hits_reach
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers.json_out import Hit, encode
@@ -20,7 +21,6 @@ from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.cluster.cluster import OTHER_SNAPSHOT
 from dtoss.serve.core.pool import Stop, WorkStopped
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.requests.message_bounds import check_places
 from dtoss.serve.state.worker_state import WorkerState
 
 FORWARD_PATH = "/forward"
@@ -156,6 +156,13 @@ def answer_bundle(state: WorkerState, said: Bundle, stop: Stop | None = None) ->
         bodies += made
     lengths = np.array([-1 if body is None else len(body) for body in bodies], np.int32)
     return 200, _ENCODE(Answers(lengths.tobytes(), b"".join(body for body in bodies if body is not None)))
+
+
+def check_places(positions: NDArray[np.float64], radius: NDArray[np.float64], space: Space) -> None:
+    """Refuse places that are not legal: kernels do not look."""
+    as_positions(positions, space)
+    if len(radius) != len(positions) or not (radius >= 0.0).all():
+        raise ValueError(f"{len(positions)} places want as many radii that are 0 or more")
 
 
 def hot_bodies(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs
 
+from dtoss.serve.answers.open_snapshots import GIVEN, ClusterOptions
 from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY
-from dtoss.serve.core.request_options import GIVEN, ClusterOptions
 from dtoss.serve.requests.front import App, Message, Receive, Scope, Send
 from dtoss.serve.state.worker_state import WorkerState
 

@@ -15,6 +15,7 @@ from itertools import count
 from secrets import token_hex
 from time import perf_counter
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs
 
 from dtoss.serve.answers.open_snapshots import ANSWERING
 from dtoss.serve.auth.admission import HEADER as HOST
@@ -25,7 +26,6 @@ from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.observability.audit import ASKER, NOTED_HITS, NOTED_PLACES, Audit
 from dtoss.serve.requests.hot_requests import with_plain_numbers
-from dtoss.serve.requests.min_seq import MIN_SEQ, wait_for_seq
 from dtoss.serve.state.worker_state import WorkerState
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -48,6 +48,9 @@ WRITTEN_BYTES = 1 << 18
 """Of a body that are written before it is looked whether its client reads."""
 FORGOTTEN = 8
 """Times the largest body: so much of a request that is refused is read, that its client may read why."""
+MIN_SEQ = "min_seq"
+"""The parameter: a sequence number of the log, up to which an answer holds all rows."""
+_WHOLE = re.compile(r"[0-9]{1,18}").fullmatch
 _GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -265,3 +268,23 @@ class _Rest:
 
 def _has_end(start: Message) -> bool:
     return start["status"] in (204, 304) or any(name == b"content-length" for name, _ in start["headers"])
+
+
+async def wait_for_seq(state: WorkerState, query: bytes) -> None:
+    """Wait for the row that a question names, for some seconds; then it is refused with the number that there is."""
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    if MIN_SEQ not in given:
+        return
+    text = given[MIN_SEQ][-1]
+    if state.settings.updates is None:
+        raise Problem(400, f"{MIN_SEQ} needs a server of --updates: this one reads no log", limit=MIN_SEQ)
+    if len(given[MIN_SEQ]) > 1 or not _WHOLE(text):
+        raise Problem(400, f"{MIN_SEQ} is {text!r}: one sequence number is wanted", limit=MIN_SEQ, value=text)
+    if given.keys() & {"snapshot", "cursor"}:
+        raise Problem(400, f"{MIN_SEQ} is for what answers now: leave it out beside a snapshot", limit=MIN_SEQ)
+    if not await state.serving.reach(int(text), state.paces.fresh_wait):
+        there = state.serving.now.seq
+        raise Problem(
+            503, f"the answer would hold rows up to {there}, and {MIN_SEQ} is {text}: ask again", limit=MIN_SEQ,
+            value=int(text), bound=there, retry_after=1,
+        )  # fmt: skip

@@ -19,11 +19,10 @@ from dtoss.kinds.all_kinds import ALL_KINDS, SHAPED
 from dtoss.kinds.kind import About, Kind, Question, Shapes, Tells
 from dtoss.kinds.shapes import IN_BOXES, question_of_shapes
 from dtoss.names import position_names
-from dtoss.serve.answers.arrow_out import BATCH_HITS, column_stream
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, unless_modified, wants_arrow
-from dtoss.serve.bulk.hit_rows import Form, Rows, check_columns, encode_rows
+from dtoss.serve.bulk.hit_rows import BATCH_HITS, Form, Rows, check_columns, column_stream, encode_rows
 from dtoss.serve.bulk.places_in import Places, is_arrow, places_in, read_shapes
 from dtoss.serve.bulk.query_pieces import (
     SMALLER_SHAPES,
@@ -32,6 +31,7 @@ from dtoss.serve.bulk.query_pieces import (
     found_within,
     hits_of_steps,
     list_hits,
+    middles_of,
     nearest,
     within_radius,
 )
@@ -41,8 +41,7 @@ from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import counting, note
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.rights.sight import Sight, sight_of
-from dtoss.serve.routes.area_queries import body_of_shapes, middles_of, sides
-from dtoss.serve.routes.parameters import ends_of, names_of, numbers_of, takes
+from dtoss.serve.routes.parameters import ends_of, names_of, numbers_of, sides, takes
 from dtoss.serve.routes.point_queries import NO_OBJECT, conditions
 from dtoss.serve.routes.schemas import (
     ALL_COUNTED,
@@ -52,6 +51,7 @@ from dtoss.serve.routes.schemas import (
     IN_SHAPES,
     MISSING,
     NUMBER,
+    SHAPE,
     Schema,
     also,
     array,
@@ -317,3 +317,19 @@ def body_of(geographic: bool, *, radius: bool = False) -> dict[str, Any]:
             ARROW_TYPE.decode(): {"schema": {"type": "string", "format": "binary", "description": stream}},
         },
     }
+
+
+def body_of_shapes(kind: Kind[Any]) -> dict[str, Any]:
+    """Return how the OpenAPI text describes a body of boxes, or of polygons."""
+    schema: Schema = SHAPE
+    example: Schema = {"boxes": [[2.2, 48.8, 2.5, 48.9]]}
+    if kind.about == About.BOXES:
+        box = array(NUMBER, minItems=4, maxItems=4)
+        schema = fields("Boxes", boxes=array(box)) | {"additionalProperties": False}
+    else:
+        ring = [[2.2, 48.8], [2.5, 48.8], [2.35, 48.9], [2.2, 48.8]]
+        example = {"type": "Polygon", "coordinates": [ring]}
+    said = {"required": True, "content": {JSON_TYPE.decode(): {"schema": schema, "example": example}}}
+    # a choice of a shape and a list of them is no type in Java; a collection says the same
+    more = {"description": "GeoJSON; a list of shapes is read as a FeatureCollection."}
+    return said | more if kind.about == About.POLYGONS else said

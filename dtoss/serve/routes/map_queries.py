@@ -16,6 +16,7 @@ from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.one_object import no_object
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified
+from dtoss.serve.bulk.query_pieces import middles_of
 from dtoss.serve.bulk.request_bodies import Bodies, of_corners
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -29,7 +30,6 @@ from dtoss.serve.map.map_hits import (
 )
 from dtoss.serve.observability.audit import note
 from dtoss.serve.rights.sight import sight_of
-from dtoss.serve.routes.area_queries import middles_of
 from dtoss.serve.routes.parameters import Snapshot, Where, check_condition, told
 from dtoss.serve.routes.point_queries import evaluate
 from dtoss.serve.routes.schemas import (

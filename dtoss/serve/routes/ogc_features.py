@@ -21,6 +21,7 @@ from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.one_object import id_of, seen_at
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, kept_answer, unless_modified
+from dtoss.serve.bulk.query_pieces import middles_of
 from dtoss.serve.core.cursors import Cursor, check_question, first_of_page, question_sum, unknown_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -42,9 +43,8 @@ from dtoss.serve.ogc.collections import (
 from dtoss.serve.ogc.features import GEOJSON, feature_at, features_of, pieces_of, region_features
 from dtoss.serve.ogc.pages_by_id import Box, Choice
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
-from dtoss.serve.requests.min_seq import MIN_SEQ
+from dtoss.serve.requests.front import MIN_SEQ
 from dtoss.serve.rights.sight import Sight, check_whole, sight_of
-from dtoss.serve.routes.area_queries import middles_of
 from dtoss.serve.routes.map_queries import check_alone
 from dtoss.serve.routes.parameters import Ids, Snapshot, Where, check_condition, told
 from dtoss.serve.routes.point_queries import both_of

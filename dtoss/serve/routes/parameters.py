@@ -102,6 +102,17 @@ def coordinates(space: Space) -> Coordinates:
     )
 
 
+def sides(geographic: bool) -> dict[str, tuple[Any, Any]]:
+    """Return the parameters of a box, named as the space's coordinates are."""
+    x, y = ((-180, 180), (-90, 90)) if geographic else ((-1e90, 1e90), (-1e90, 1e90))
+    names = ("west", "south", "east", "north") if geographic else ("xmin", "ymin", "xmax", "ymax")
+    unit = "Degrees" if geographic else "Units of the CRS"
+    return {
+        side: (float, QueryParameter(name=name, ge=low, le=high, description=f"{unit}; the box is closed."))
+        for side, name, (low, high) in zip(("west", "south", "east", "north"), names, (x, y, x, y), strict=True)
+    }
+
+
 def distance(description: str, *, wanted: bool = True) -> QueryParameter:
     """Return a parameter that is a distance."""
     unit = "metres, or units of the CRS"

@@ -1,4 +1,7 @@
-"""``GET /windows``: what happened in each place over the last minutes, hours and days; moves between places."""
+"""``GET /windows``: what happened in each place over the last minutes, hours and days; moves between places.
+
+``GET /windows/{name}/regions``: the places that windows count by, as GeoJSON.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,12 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, is_known, not_modified, target_of, wants_arrow
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.routes.schemas import (
+    FEATURE,
     FLAG,
     LONG,
     NATURAL,
@@ -33,6 +38,7 @@ from dtoss.serve.routes.schemas import (
     told,
 )
 from dtoss.serve.state.worker_state import WorkerState
+from dtoss.serve.windows.window_regions_geojson import Ground, features, regions_of
 from dtoss.serve.windows.window_responses import (
     arrow_body,
     check_rows,
@@ -189,7 +195,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         return await answer(state, request, name, format, make)
 
-    return [all_of_them, at, series, flow]
+    return [all_of_them, at, series, flow, regions_handler(state)]
 
 
 async def answer(state: WorkerState, request: Asker, name: str, format_: str | None, make: Make) -> Ready:
@@ -217,3 +223,63 @@ async def answer(state: WorkerState, request: Asker, name: str, format_: str | N
     if body is None:
         return not_modified(served, tag)
     return Ready(body, headers_of(served, len(body), tag, ARROW_TYPE if arrow else JSON_TYPE))
+
+
+WINDOW_REGIONS = told(
+    "WindowRegions", type={"type": "string", "enum": ["FeatureCollection"]}, windows=STRING, by=STRING, digest=STRING,
+    drawable=FLAG, features=array(FEATURE),
+)  # fmt: skip
+
+
+def regions_handler(state: WorkerState) -> HTTPRouteHandler:
+    """Return the route of regions."""
+    opened = state.windows
+
+    def ground_of(served: ServedSnapshot, windows: Windows) -> Ground | None:
+        """Return where regions are drawn on the map of a snapshot; None where they have no place on it."""
+        space, index = windows.spec.space, served.index
+        frame = state.showing.frame_of(space)
+        if frame is None or (space.dimension == 2 and space.crs != index.crs):
+            return None
+        return Ground(frame, index.bounds if space.dimension == 2 else None)
+
+    @get("/windows/{name:str}/regions", opt={"responses": responses(WINDOW_REGIONS)})
+    async def regions(request: Asker, name: Name, end: End = None) -> ASGIResponse:
+        """Return the places that windows count by, as GeoJSON on the map: key and name of each, and a place in it.
+
+        Of cells of H3 they are those in which anything happened in the longest window that ended then, or now.
+        """
+        served, target = state.serving.now, target_of(request)
+
+        def work(stop: Stop) -> tuple[bytes, bytes | None]:
+            windows = opened.find(name)
+            ground, digest = ground_of(served, windows), windows.spec.keys
+            cells = windows.head.commit.sha256 if windows.spec.by.startswith("h3:") else ""
+            of = f"{'' if ground is None else ground.text} {cells}".encode()
+            tag = b'"%s-keys-%s-%08x"' % (name.encode(), digest.encode(), crc32(target, crc32(of)))
+            if is_known(request, tag):
+                return tag, None
+            stop.check()
+
+            def body() -> bytes:
+                found = [] if ground is None else features(regions_of(windows, ground, moment_of(end)), windows)
+                return orjson.dumps(
+                    {
+                        "type": "FeatureCollection",
+                        "snapshot": served.name,
+                        "windows": name,
+                        "by": windows.spec.by,
+                        "digest": digest,
+                        "drawable": ground is not None,
+                        "features": found,
+                    }
+                )
+
+            return tag, opened.body(tag, served.name, body)
+
+        tag, body = await state.pool.run(request, work)
+        if body is None:
+            return not_modified(served, tag)
+        return Ready(body, headers_of(served, len(body), tag))
+
+    return regions

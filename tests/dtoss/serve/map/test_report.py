@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dtoss.serve.auth import tokens
-from dtoss.serve.routes import plan_report
+from dtoss.serve.routes import static_pages
 from tests.dtoss.serve.served import Asker, Doors, running, town
 
 
@@ -31,7 +31,7 @@ def test_files_of_the_report_are_sent_and_no_others(folder):
         for path in ("/report/", "/report/report.html"):
             status, headers, body = asker.raw(path)
             assert (status, body) == (200, b"<p>report</p>")
-            assert headers["content-security-policy"].encode() == plan_report.REPORT_POLICY
+            assert headers["content-security-policy"].encode() == static_pages.REPORT_POLICY
             assert headers["x-content-type-options"] == "nosniff"
         assert asker.raw("/report/report.json")[1]["content-type"] == "application/json"
         beyond = ("../secret.txt", "%2e%2e/secret.txt", "..%2fsecret.txt", "%5csecret.txt", "deep/inner.html", "deep")
