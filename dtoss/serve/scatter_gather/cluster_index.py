@@ -5,8 +5,10 @@ What a server answers to the questions of the others, and to its own about what 
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,11 +25,21 @@ from dtoss.serve.answers.open_snapshots import GIVEN, ClusterOptions, ServedSnap
 from dtoss.serve.bulk.hit_rows import Form, Rows
 from dtoss.serve.bulk.places_in import read_shapes
 from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits, found_within
-from dtoss.serve.cluster.wire_messages import PartialAnswer, PeerQuestion, in_older_words
-from dtoss.serve.core.pool import Stop
-from dtoss.serve.scatter_gather.scatter_gather import answer_together
+from dtoss.serve.cluster.cluster import Away, NotHeld, PeerGroup, Slow
+from dtoss.serve.cluster.link import Reply
+from dtoss.serve.cluster.wire_messages import (
+    PartialAnswer,
+    PeerQuestion,
+    in_older_words,
+    least_minor,
+    pack_question,
+    read_answer,
+)
+from dtoss.serve.core.pool import Stop, Until
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.observability.audit import askers
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, ShareQuestion, Together, answered_by
+from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, NobodyHolds, ShareQuestion, Together, answered_by
 
 T = TypeVar("T")
 
@@ -43,8 +55,12 @@ class ClusterIndex:
     """All servers of a plan for one request, as one index."""
 
     def __init__(self, state: WorkerState, served: ServedSnapshot) -> None:
+        assert state.circle is not None
+        assert served.share is not None
         self._state, self._served = state, served
+        self._circle, self._share = state.circle, served.share
         self._given = GIVEN.get() or ClusterOptions()
+        self._asker = askers([self._given.asker])
         self._ends = time.monotonic() + state.settings.limits.pool_seconds
 
     async def ask(self, asked: Question[A], stop: Stop | None = None) -> A:
@@ -87,22 +103,96 @@ class ClusterIndex:
         return body, (x, y)
 
     async def answer(self, question: Callable[[Together], Awaitable[T]], stop: Stop | None) -> T:
-        """Return the answer of all servers to a question; work of the pool."""
-        served, state = self._served, self._state
-        stop = stop or Stop()
-        assert served.share is not None
-        assert state.circle is not None
-        return await answer_together(
-            state.circle,
-            served.share,
-            served.name,
-            question,
-            lambda one: answered_here(state, served, one, stop),
-            lambda one: older_shapes(state, served, one, stop),
-            self._ends,
-            self._given.missing if self._given.partial else None,
-            self._given.asker,
-        )
+        """Return the answer of all servers, asked again of copies where one is away, slow, or holds less.
+
+        Work of the pool, which waits for the others on the loop.
+        """
+        circle, share, stop = self._circle, self._share, stop or Stop()
+        missing = self._given.missing if self._given.partial else None
+        away: set[int] = set()
+        slow: set[int] = set()
+        for _ in range(2 * len(circle.links) + 3):
+            if missing is not None:
+                missing.clear()
+            server_of = circle.server_of(share, frozenset(away), frozenset(slow))
+            try:
+                return await question(
+                    Together(share, circle.me, server_of, lambda asks: self._ask_all(asks, slow, stop), missing)
+                )
+            except Away as error:
+                away.add(error.server)
+            except Slow as error:
+                slow.add(error.server)
+                circle.teller.forwarded("hedged")
+            except NotHeld:
+                circle.teller.forwarded("moved")
+            except NobodyHolds as error:
+                raise _nobody(circle, error.partitions) from None
+        raise Problem(503, "servers change faster than they can be asked: ask again", retry_after=1)
+
+    async def _ask_all(self, asks: Sequence[tuple[int, Any]], slow: Collection[int], stop: Stop) -> list[Any]:
+        """Return the answers of servers that are asked at the same time; this one answers its own meanwhile."""
+        circle, share = self._circle, self._share
+        assert circle.loop is not None
+        begun: dict[int, Future[Reply]] = {}
+        said: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
+        for at, (server, question) in enumerate(asks):
+            if server != circle.me:
+                left = self._ends - time.monotonic()
+                if left <= 0:
+                    raise Problem(503, "the time for this answer is over: ask for less at a time", retry_after=1)
+                patient = server in slow or not circle.has_copies(share, server)
+                known = circle.wire_of(server).minor >= least_minor(question, share.index.space)
+                said[at] = (question, _as_it_is) if known else older_shapes(self._state, self._served, question, stop)
+                body = pack_question(said[at][0], self._served.name, left)
+                posted = circle.post(server, body, left, patient, asker=self._asker)
+                begun[at] = asyncio.run_coroutine_threadsafe(posted, circle.loop)
+        circle.teller.forwarded("asked", len(begun))
+        try:
+            answers = [
+                None if at in begun else answered_here(self._state, self._served, question, stop)
+                for at, (_, question) in enumerate(asks)
+            ]
+            await Until(begun.values())
+            for at, future in begun.items():
+                asked, meant = said[at]
+                answers[at] = meant(self._read(asks[at][0], asked, future.result()))
+        finally:
+            for future in begun.values():
+                future.cancel()
+        return answers
+
+    def _read(self, server: int, question: PeerQuestion, reply: Reply) -> PartialAnswer:
+        """Return the answer in a reply."""
+        circle = self._circle
+        circle.check(server, reply)
+        if circle.wire_of(server).minor < least_minor(question, self._share.index.space):
+            raise NotHeld  # it was of another release when it was asked: again, in its words
+        try:
+            return read_answer(question, reply.body)
+        except ValueError as error:
+            circle.event("server not understood", server=server, detail=str(error))
+            raise Away(server) from None
+
+
+def _nobody(circle: PeerGroup, partitions: tuple[int, ...]) -> Problem:
+    """Return what to say where nobody answers for some partitions."""
+    by_plan = {server for number in partitions for server in circle.placement.holders[number] if server != circle.me}
+    why = {one: f": {said}" for one, said in circle.unread.items()}
+    at = {one: circle.peers.addresses.get(one, "no known URL") for one in sorted(by_plan)}
+    where = "; ".join(f"server {one} at {address}{why.get(one, '')}" for one, address in at.items())
+    few = ", ".join(map(str, partitions[:20])) + (", ..." if len(partitions) > 20 else "")
+    return Problem(
+        503,
+        f"partitions {few} are held by no server that answers ({where or 'the plan has no other'}): ask again, or "
+        "with partial=ok for what the others have",
+        retry_after=1,
+        more={"servers": sorted(by_plan), "partitions": list(partitions)},
+    )
+
+
+def _as_it_is(answer: T) -> T:
+    return answer
 
 
 def cluster_of(state: WorkerState, served: ServedSnapshot) -> ClusterIndex | None:
