@@ -18,7 +18,7 @@ from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.cluster.cluster import Away, NotHeld, Slow, SnapshotElsewhere
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import askers
-from dtoss.serve.requests.bundles import FORWARD_PATH, Group, hot_bodies, packed_bundle, packed_group, read_bodies
+from dtoss.serve.requests.bundles import FORWARD_PATH, hot_bodies, packed_bundle, packed_group, read_bodies
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.merge_answers import NOBODY
 
@@ -93,7 +93,30 @@ class Waiting:
             self.answer.set_result(None)
 
 
-_Sent: TypeAlias = tuple[Group, int, Sequence[Asked], Floats, Floats]
+class Alike(NamedTuple):
+    """Questions that one call of a kernel answers: of one kind, under one condition, for as many hits."""
+
+    kind: int
+    size: int  # What their k is rounded up to
+    where: str | None
+    asked: Sequence[Asked]
+    places: Floats  # float64 (m, 2)
+    radius: Floats  # float64 (m,)
+
+    @property
+    def nearest(self) -> bool:
+        """Whether the nearest are wanted, and not all within the radius."""
+        return self.kind == HOT_KNN
+
+    @property
+    def k(self) -> list[int]:
+        """How many hits each wants."""
+        return [one.k for one in self.asked]
+
+    def take(self, rows: NDArray[np.int64]) -> Alike:
+        """Return some of them."""
+        some = [self.asked[row] for row in rows.tolist()]
+        return self._replace(asked=some, places=self.places[rows], radius=self.radius[rows])
 
 
 class Gathering:
@@ -103,7 +126,7 @@ class Gathering:
         self._state = state
         self._loop = loop
         self._waiting: list[Asked] = []
-        self._bundles: dict[tuple[int, ServedSnapshot], list[_Sent]] = {}
+        self._bundles: dict[tuple[int, ServedSnapshot], list[Alike]] = {}
         self._asked_now: dict[int, float] = {}
         self._in_hand: set[asyncio.Task[None]] = set()
 
@@ -130,72 +153,58 @@ class Gathering:
                 groups[group].append(asked)
             else:
                 groups[group] = [asked]
-        for (kind, size, where), group_of in groups.items():
-            self._group(served, kind, size or MOST, where, group_of)
+        for (kind, size, where), some in groups.items():
+            places, radius = np.array([(one.x, one.y) for one in some]), np.array([one.radius for one in some])
+            self._group(served, Alike(kind, size or MOST, where, some, places, radius))
 
-    def _group(self, served: ServedSnapshot, kind: int, size: int, where: str | None, group: Sequence[Asked]) -> None:
-        places = np.array([(asked.x, asked.y) for asked in group])
-        radius = np.array([asked.radius for asked in group])
+    def _group(self, served: ServedSnapshot, group: Alike) -> None:
         try:
             if served.share is not None:
-                kept = self._forwarded(served, kind, size, where, group, places, radius)
-                if len(kept) < len(group):
-                    group, places, radius = [group[row] for row in kept], places[kept], radius[kept]
-            if len(group):
-                self._here(served, kind, size, where, group, places, radius)
+                kept = self._forwarded(served, group)
+                if len(kept) < len(group.asked):
+                    group = group.take(kept)
+            if len(group.asked):
+                self._here(served, group)
         except Exception as error:  # the long way says what is wrong, to each its own; not to those that were sent on
             self._state.log.event("gathering failed", error=repr(error))
-            for asked in group:
+            for asked in group.asked:
                 asked.elsewhere()
 
-    def _here(
-        self, served: ServedSnapshot, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
-        radius: Floats,
-    ) -> None:  # fmt: skip
+    def _here(self, served: ServedSnapshot, group: Alike) -> None:
         """Answer what this server can answer by itself."""
-        made = hot_bodies(served, kind == HOT_KNN, size, where, places, radius, [asked.k for asked in group])
+        made = hot_bodies(served, group.nearest, group.size, group.where, group.places, group.radius, group.k)
         if made is None:
-            for asked in group:
+            for asked in group.asked:
                 asked.elsewhere()
             return
         bodies, found = made
-        self._handed_out(served, kind, group, bodies, places, radius)
-        self._state.metrics.read(int(found.reads.sum()), len(group))
+        self._handed_out(served, group, bodies)
+        self._state.metrics.read(int(found.reads.sum()), len(group.asked))
 
-    def _handed_out(
-        self, served: ServedSnapshot, kind: int, group: Sequence[Asked], bodies: Sequence[bytes | None], places: Floats,
-        radius: Floats,
-    ) -> None:  # fmt: skip
+    def _handed_out(self, served: ServedSnapshot, group: Alike, bodies: Sequence[bytes | None]) -> None:
         left = []
-        for row, (asked, body) in enumerate(zip(group, bodies, strict=True)):
+        for row, (asked, body) in enumerate(zip(group.asked, bodies, strict=True)):
             if body is None:
                 left.append(row)
                 asked.elsewhere()
             else:
                 asked.answered(served, body)
-        self._record(kind, group, places, radius, left)
+        self._record(group, left)
 
-    def _forwarded(
-        self, served: ServedSnapshot, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
-        radius: Floats,
-    ) -> NDArray[np.int64]:  # fmt: skip
+    def _forwarded(self, served: ServedSnapshot, group: Alike) -> NDArray[np.int64]:
         """Return the rows whose homes are here; the others go to their servers at the end of this turn."""
         circle, share = self._state.circle, served.share
         assert circle is not None
         assert share is not None
-        home = share.index.partitioning.nearest(share.index.space.vectors(places))
+        home = share.index.partitioning.nearest(share.index.space.vectors(group.places))
         server_of = circle.server_of(share)[home]
         self._loop.call_soon(self._send)
-        sent: list[tuple[int, _Sent]] = []
-        for server in np.unique(server_of[(server_of != circle.me) & (server_of != NOBODY)]).tolist():
-            rows = np.flatnonzero(server_of == server)
-            some = [group[row] for row in rows.tolist()]
-            packed = packed_group(kind == HOT_KNN, size, where, places[rows], radius[rows], [asked.k for asked in some])
-            sent.append((server, (packed, kind, some, places[rows], radius[rows])))
-        for server, one in sent:
-            self._bundles.setdefault((server, served), []).append(one)
+        others = np.unique(server_of[(server_of != circle.me) & (server_of != NOBODY)]).tolist()
+        sent = [(server, group.take(np.flatnonzero(server_of == server))) for server in others]
+        for server, some in sent:
+            self._bundles.setdefault((server, served), []).append(some)
         for row in np.flatnonzero(server_of == NOBODY).tolist():
-            group[row].elsewhere()
+            group.asked[row].elsewhere()
         return np.flatnonzero(server_of == circle.me)
 
     def _send(self) -> None:
@@ -214,19 +223,22 @@ class Gathering:
         if self._bundles:
             self._send()
 
-    async def _exchange(self, server: int, served: ServedSnapshot, groups: list[_Sent]) -> None:
+    async def _exchange(self, server: int, served: ServedSnapshot, groups: list[Alike]) -> None:
         """Have questions answered by another server; those that it does not answer go the long way."""
         circle, share = self._state.circle, served.share
         assert circle is not None
         assert share is not None
-        data = packed_bundle(served.name, [packed for packed, *_ in groups])
-        asked_of = sum(len(some) for _, _, some, *_ in groups)
+        asked_of = sum(len(one.asked) for one in groups)
         self._state.metrics.forwarded("gathered", asked_of)
         try:
             patient = not circle.has_copies(share, server)
             seconds = self._state.settings.limits.pool_seconds
             self._loop.call_later(HELD_BACK_SECONDS, self._send_held, server)
-            names = askers(asked.asker for _, _, some, *_ in groups for asked in some)
+            names = askers(asked.asker for one in groups for asked in one.asked)
+            data = packed_bundle(
+                served.name,
+                [packed_group(one.nearest, one.size, one.where, one.places, one.radius, one.k) for one in groups],
+            )
             reply = await circle.post(server, data, seconds, patient, FORWARD_PATH, names)
             self._send_held(server)
             circle.check(server, reply)
@@ -240,23 +252,17 @@ class Gathering:
                 self._state.log.event("bundle failed", error=repr(error))
             bodies = [None] * asked_of
         at = 0
-        for _, kind, some, places, radius in groups:
-            self._handed_out(served, kind, some, bodies[at : at + len(some)], places, radius)
-            at += len(some)
+        for one in groups:
+            self._handed_out(served, one, bodies[at : at + len(one.asked)])
+            at += len(one.asked)
 
-    def _record(
-        self,
-        kind: int,
-        group: Sequence[Asked],
-        places: Floats,
-        radius: Floats,
-        left: list[int],
-    ) -> None:
+    def _record(self, group: Alike, left: list[int]) -> None:
         """Put those that were answered into the access log."""
         if left:
-            places, radius = np.delete(places, left, 0), np.delete(radius, left)
-        if not len(places):
+            group = group.take(np.delete(np.arange(len(group.asked)), left))
+        if not group.asked:
             return
+        radius = group.radius
         limit = None if radius.min() == inf else np.where(radius == inf, np.nan, radius)
-        k = None if kind == HOT_RANGE else np.array([asked.k for asked in group])
-        self._state.accesses.many(places[:, 0], places[:, 1], k, limit)
+        k = np.array(group.k) if group.nearest else None
+        self._state.accesses.many(group.places[:, 0], group.places[:, 1], k, limit)
