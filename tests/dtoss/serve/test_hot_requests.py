@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import numpy as np
 import pytest
 
 from dtoss.geometry.space import space_of
-from dtoss.serve.requests.hot_requests import read_target, reading_of
+from dtoss.serve.requests import request_batches
+from dtoss.serve.requests.hot_requests import HOT_KNN, read_target, reading_of
+from dtoss.serve.requests.request_batches import Gathering, Target
 
 READING = reading_of(space_of(), 1_000, 1_000, 8_192)
 
@@ -25,3 +32,20 @@ READING = reading_of(space_of(), 1_000, 1_000, 8_192)
 def test_radii_that_are_none_are_left_to_the_framework(target, radius):
     found = read_target(target, READING)
     assert (None if found is None else found.radius) == radius
+
+
+def test_questions_left_to_the_long_way_are_not_in_the_access_log_nor_is_their_k(monkeypatch):
+    """As those of a turn are whose hits other servers of a plan may have."""
+    found = SimpleNamespace(reads=np.ones(3))
+    monkeypatch.setattr(request_batches, "hot_bodies", lambda *_: ([b"a", None, b"c"], found))
+    served = SimpleNamespace(share=None)
+    state = Mock(serving=SimpleNamespace(now=served))
+
+    async def asked():
+        gathering = Gathering(state, asyncio.get_running_loop())
+        targets = [Target(HOT_KNN, float(k), -float(k), k, 9.0, None) for k in (5, 6, 7)]
+        return await asyncio.gather(*(gathering.ask(target, "ada") for target in targets))
+
+    assert asyncio.run(asked()) == [(served, b"a"), None, (served, b"c")]
+    (x, y, k, limit), _ = state.accesses.many.call_args
+    assert [x.tolist(), y.tolist(), k.tolist(), limit.tolist()] == [[5, 7], [-5, -7], [5, 7], [9, 9]]
