@@ -8,6 +8,7 @@ uncertified sites, hold all there is to know (dissertation, section 3.1.3, in on
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +23,12 @@ from dtoss.partition import Ids, Partition, numbers
 
 @dataclass(frozen=True)
 class Border:
-    """One partition's share of the border set: b points and their known edges."""
+    """The share of the border set of one partition, or of some: b points and their known edges."""
 
     sites: NDArray[np.float64]  # float64 (b, dimension)
     home: NDArray[np.int32]  # int32 (b,). The partition that owns each point
     ids: Ids  # The lowest id on each point
-    open: NDArray[np.bool_]  # bool (b,). The point is owned by the sender and not certified
+    open: NDArray[np.bool_]  # bool (b,). The point is owned by a sender and not certified
     edges: NDArray[np.int32]  # int32 (e, 2). Pairs of points; true edges of certified cells
 
 
@@ -88,26 +89,38 @@ def border_of(partition: Partition) -> Border:
     )
 
 
+def join_shares(shares: Sequence[Border]) -> Border:
+    """Return several shares as one; a point may stand in it more than once."""
+    first = np.cumsum([0] + [len(share.sites) for share in shares])
+    ids = [share.ids for share in shares]
+    return Border(
+        sites=np.concatenate([share.sites for share in shares]),
+        home=np.concatenate([share.home for share in shares]),
+        ids=pa.concat_arrays(ids) if isinstance(ids[0], pa.Array) else np.concatenate(ids),
+        open=np.concatenate([share.open for share in shares]),
+        edges=np.concatenate([share.edges + at for share, at in zip(shares, first[:-1], strict=True)]).astype(np.int32),
+    )
+
+
 def fix(
-    shares: list[Border], bounds: NDArray[np.float64] | None, *, threads: int = 1, engine: str = "kernel"
+    shares: Sequence[Border], bounds: NDArray[np.float64] | None, *, threads: int = 1, engine: str = "kernel"
 ) -> BorderTable:
     """Return the exact cells of all uncertified sites and the symmetric graph across the borders.
 
     The cells are cut by all points of the border set, which hold all their true neighbours. An edge listed by either
     side is kept by both. Cost O(b log b) for b points.
     """
-    sites = np.concatenate([share.sites for share in shares])
-    offsets = np.cumsum([0] + [len(share.sites) for share in shares])
-    order = np.lexsort(sites.T[::-1])
+    known = join_shares(shares)
+    order = np.lexsort(known.sites.T[::-1])
     changes = np.ones(len(order), np.bool_)
-    changes[1:] = (sites[order[1:]] != sites[order[:-1]]).any(axis=1)
+    changes[1:] = (known.sites[order[1:]] != known.sites[order[:-1]]).any(axis=1)
     point = np.empty(len(order), np.int32)
     point[order] = np.cumsum(changes) - 1
     kept = order[changes]
     count = len(kept)
     open_site = np.zeros(count, np.bool_)
-    np.logical_or.at(open_site, point, np.concatenate([share.open for share in shares]))
-    points = np.ascontiguousarray(sites[kept])
+    open_site[point[known.open]] = True
+    points = np.ascontiguousarray(known.sites[kept])
 
     along = radix_order(curve_keys(points)) if count else np.zeros(0, np.int32)
     diagram = voronoi(points[along], bounds, wanted=open_site[along], threads=threads, engine=engine)
@@ -116,24 +129,17 @@ def fix(
     area[~open_site] = 0.0
     source = along[np.repeat(np.arange(count), np.diff(diagram.first))]
     made = np.stack([source, along[diagram.neighbours]], axis=1)
-    known = [point[share.edges.astype(np.int64) + offset] for share, offset in zip(shares, offsets[:-1], strict=True)]
-    edges = np.concatenate([made, *known]).astype(np.int64)
+    edges = np.concatenate([made, point[known.edges]]).astype(np.int64)
     both = np.sort(np.concatenate([edges[:, 0] * count + edges[:, 1], edges[:, 1] * count + edges[:, 0]]))
     both = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
     both = np.stack(np.divmod(both, max(count, 1)), axis=1)
     first = np.searchsorted(both[:, 0], np.arange(count + 1)).astype(np.int32)
     return BorderTable(
         sites=points,
-        home=np.concatenate([share.home for share in shares])[kept],
-        ids=_take_ids([share.ids for share in shares], kept),
+        home=known.home[kept],
+        ids=known.ids.take(numbers(kept)) if isinstance(known.ids, pa.Array) else known.ids[kept],
         open=open_site,
         first=first,
         neighbours=both[:, 1].astype(np.int32),
         area=area,
     )
-
-
-def _take_ids(parts: list[Ids], kept: NDArray[np.int64]) -> Ids:
-    if isinstance(parts[0], pa.Array):
-        return pa.concat_arrays(parts).take(numbers(kept))
-    return np.concatenate(parts)[kept]

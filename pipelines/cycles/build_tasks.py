@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import hashes_of
-from dtoss.building.border import Border, fix
+from dtoss.building.border import Border, fix, join_shares
 from dtoss.building.construct import BuiltPartition, construct
 from dtoss.geometry.space import Space
 from dtoss.history.row_blocks import latest
@@ -111,8 +111,13 @@ def builder(plan: BuildPlan, tasks: int) -> Callable[..., Iterator[pa.RecordBatc
         numbers = sorted(parcels)
         if len({number % tasks for number in numbers}) > 1:
             raise RuntimeError(f"partitions {numbers} came to one task of {tasks}: the shuffle lost its order")
+        shares = []
         for number in numbers:
-            yield _entry(build_one(plan, number, rows_of(parcels.pop(number))))
+            entry, share = build_one(plan, number, rows_of(parcels.pop(number)))
+            shares.append(share)
+            yield _entry(entry | {"border": share_of(numbers)})
+        if shares:
+            write_share(plan, numbers, shares)
 
     return build
 
@@ -121,8 +126,8 @@ def _entry(entry: dict[str, Any]) -> pa.RecordBatch:
     return one_value("entry", json.dumps(entry))
 
 
-def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
-    """Build a partition, write its file and its share of the border set, and return its entry."""
+def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> tuple[dict[str, Any], Border]:
+    """Build a partition, write its file, and return its entry and its share of the border set."""
     ids = rows.column("id").combine_chunks()
     strings = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
     carried = [name for name in rows.column_names if name not in ("id", "x", "y", "t", "home")]
@@ -142,22 +147,24 @@ def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
     return write_built(plan, built)
 
 
-def write_built(plan: BuildPlan, built: BuiltPartition) -> dict[str, Any]:
-    """Write a partition's file and its share of the border set, and return its entry."""
-    entry = write_partition(plan.store, plan.snapshot, built.partition, built.area)
-    return entry | {"border": write_share(plan, built.partition.number, built.border)}
+def write_built(plan: BuildPlan, built: BuiltPartition) -> tuple[dict[str, Any], Border]:
+    """Write a partition's file, and return its entry and its share of the border set."""
+    return write_partition(plan.store, plan.snapshot, built.partition, built.area), built.border
 
 
-def write_share(plan: BuildPlan, number: int, border: Border) -> str:
-    """Write a partition's share of the border set, and return the name of its file."""
-    share = f"border-{number:05d}.arrow"
-    plan.store.write(plan.snapshot, share, encode_border(border))
-    return share
+def share_of(numbers: Sequence[int]) -> str:
+    """Return the name of the file with the shares of the border set of a task's partitions."""
+    return f"border-{min(numbers):05d}.arrow"
+
+
+def write_share(plan: BuildPlan, numbers: Sequence[int], shares: Sequence[Border]) -> None:
+    """Write the shares of the border set of a task's partitions, in one file: each is a request or more to read."""
+    plan.store.write(plan.snapshot, share_of(numbers), encode_border(join_shares(shares)))
 
 
 def discard(plan: BuildPlan, entries: list[dict[str, Any]]) -> None:
     """Remove the files of partitions that will be built once more, from other rows."""
-    remove_files(plan, [file for entry in entries for file in (entry["file"], entry["border"])])
+    remove_files(plan, sorted({entry[name] for entry in entries for name in ("file", "border")}))
 
 
 def remove_files(plan: BuildPlan, names: Sequence[str]) -> None:
@@ -166,7 +173,7 @@ def remove_files(plan: BuildPlan, names: Sequence[str]) -> None:
 
 
 def fixer(plan: BuildPlan, names: list[str]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Return the function that makes the border table of all partitions' shares, which lie in files."""
+    """Return the function that makes the border table of the shares in some files, which are all there are."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -176,7 +183,7 @@ def fixer(plan: BuildPlan, names: list[str]) -> Callable[..., Iterator[pa.Record
 
 
 def fix_borders(plan: BuildPlan, names: Sequence[str]) -> dict[str, Any]:
-    """Write the border table of all partitions' shares, remove their files, and return its entry."""
+    """Write the border table of the shares in some files, remove these, and return its entry."""
     table = fix(_of_each(plan, names, lambda name: _share_of_border(plan, name)), plan.bounds)
     entry = write_borders(plan.store, plan.snapshot, table)
     remove_files(plan, names)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.building.border import border_of
+from dtoss.building.border import Border, border_of
 from dtoss.building.renew import Grounds
 from dtoss.building.renew import renew as renew_partition
 from dtoss.partition import Partition
@@ -20,7 +20,7 @@ from dtoss.snapshots.column_types import type_named
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.read_file import check_sum
 from pipelines.cycles.arrivals import Arrivals
-from pipelines.cycles.build_tasks import BuildPlan, write_built, write_share
+from pipelines.cycles.build_tasks import BuildPlan, share_of, write_built, write_share
 from pipelines.cycles.newer_updates import Findings, findings, updates_of
 
 ROWS_AT_ONCE = 100_000
@@ -99,15 +99,18 @@ class Wanted:
 def renew(plan: CyclePlan, dropped: str | None, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
     """Build the partitions in whose knowledge something has changed, link the others, and return their entries.
 
-    The manifest's entry, with the file of the border's share in ``border``; of a partition that was linked ``number``,
+    The manifest's entry, with the file of the shares of the border in ``border``; of one that was linked ``number``,
     ``border`` and ``linked`` alone. ``dropped``: the name of the file that says of each update whether it does not
     count, uint8; None where all count.
     """
     flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
-    return [_renewed(plan, flags, one) for one in wanted]
+    made = [_renewed(plan, flags, one) for one in wanted]
+    numbers = [one.number for one in wanted]
+    write_share(plan.build, numbers, [share for _, share in made])
+    return [entry | {"border": share_of(numbers)} for entry, _ in made]
 
 
-def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -> dict[str, Any]:
+def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -> tuple[dict[str, Any], Border]:
     number, build = wanted.number, plan.build
     partition = plan.standing(number)
     came = []
@@ -120,7 +123,7 @@ def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted)
     keep = _kept(plan, partition, wanted, dropped)
     if not came and keep is None and not wanted.always:
         build.store.link(build.snapshot, plan.entries[number]["file"], plan.last)
-        return {"number": number, "border": write_share(build, number, border_of(partition)), "linked": True}
+        return {"number": number, "linked": True}, border_of(partition)
     rows = np.arange(len(partition.positions)) if keep is None else np.flatnonzero(keep)
     grounds = Grounds(build.space, build.regions, build.reach, build.bounds)
     return write_built(build, renew_partition(grounds, partition, rows, came, plan.carried, plan.kind))

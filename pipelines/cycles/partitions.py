@@ -17,7 +17,16 @@ from dtoss.partitioning.regions import Regions
 from dtoss.rows.input_columns import REASON
 from dtoss.snapshots.column_types import type_named
 from dtoss.snapshots.partition_choice import Shape, Wishes
-from pipelines.cycles.build_tasks import BuildPlan, build_one, builder, discard, fixer, sender
+from pipelines.cycles.build_tasks import (
+    BuildPlan,
+    build_one,
+    builder,
+    discard,
+    fixer,
+    sender,
+    share_of,
+    write_share,
+)
 from pipelines.engines.progress import Stages
 from pipelines.engines.spark_rows import numbered_tasks
 from pipelines.rows import parcels
@@ -120,10 +129,12 @@ def make_partitions(
             made = build(keep_latest=many > 0, check=False)
     entries = {entry["number"]: entry for entry in made}
     with stages.stage("build"):
-        for number in sorted(set(range(count)) - set(entries)):
-            entries[number] = build_one(plan, number, _nothing(positions, carried))
+        if empty := sorted(set(range(count)) - set(entries)):
+            built = [build_one(plan, number, _nothing(positions, carried)) for number in empty]
+            write_share(plan, empty, [share for _, share in built])
+            entries |= {entry["number"]: entry | {"border": share_of(empty)} for entry, _ in built}
     with stages.stage("borders"):
-        shares = [entries[number].pop("border") for number in range(count)]
+        shares = sorted({entry.pop("border") for entry in entries.values()})
         borders = json.loads(numbered_tasks(session, 1).map(fixer(plan, shares), "entry string").values()[0])
     duplicates = profile.good - sum(entry["objects"] for entry in entries.values())
     return [entries[number] for number in range(count)], borders, duplicates

@@ -91,7 +91,7 @@ def renew_snapshot(
         made.sort(key=lambda entry: entry["number"])
     linked = [entry for entry in made if entry.get("linked")]
     with stages.stage("borders"):
-        shares = [entry.pop("border") for entry in made]
+        shares = sorted({entry.pop("border") for entry in made})
         if len(linked) == len(made) and stands.manifest is not None:
             borders = stands.manifest["borders"]
             build.store.link(build.snapshot, borders["file"], plan.last)

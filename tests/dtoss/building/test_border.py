@@ -12,7 +12,7 @@ from datasets.degenerate import PLANE, SPHERE, degenerate
 from datasets.fleet import fleet_at
 from datasets.hotspots import hotspots
 from datasets.uniform import uniform_plane, uniform_sphere
-from dtoss.building.border import Border, BorderTable, border_of
+from dtoss.building.border import Border, BorderTable, border_of, fix, join_shares
 from dtoss.cells.cell_polygons import shapes
 from dtoss.cells.voronoi import voronoi
 from dtoss.errors import StoreError
@@ -185,6 +185,18 @@ def test_borders_come_back_from_their_files(strings):
     assert_same(index.border, table)
     empty = dtoss.build([], np.zeros((0, 2)))
     assert_same(empty.border, decode_border(encode_border(empty.border), "a file"))
+
+
+@pytest.mark.parametrize("strings", [False, True])
+def test_shares_that_came_together_make_the_same_table(strings):
+    """However many partitions a task had, and whatever the order of the tasks' files."""
+    index = small_index(strings, 2)
+    shares = [border_of(partition) for partition in index.parts.all()]
+    alone = encode_border(fix(shares, np.array(index.bounds)))
+    order = np.random.default_rng(1).permutation(len(shares))
+    groups = [join_shares([shares[i] for i in some]) for some in np.array_split(order, 3)]
+    kept = [decode_border(encode_border(group), "share") for group in groups]
+    assert encode_border(fix(kept, np.array(index.bounds))) == alone
 
 
 def test_a_column_of_another_type_is_named_with_the_type_it_should_have():
