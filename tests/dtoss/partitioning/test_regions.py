@@ -143,6 +143,17 @@ def test_the_nearest_borders_are_those_of_all(seed, dimension, count, heavy, kin
         assert np.array_equal(regions.borders.distance[i], distances)
 
 
+def test_a_heavy_pivot_far_away_is_among_the_nearest_borders():
+    """Its group is left out by no corner, though all places of it are further than the last border that is listed."""
+    pivots = np.stack(np.meshgrid(np.arange(40.0), np.arange(40.0)), -1).reshape(-1, 2)
+    weights = np.where((pivots == 30.0).all(axis=1), 1500.0, 0.0)
+    regions = Regions(pivots, weights)
+    for i, others, distances in borders_one_by_one(regions):
+        assert np.array_equal(regions.borders.order[i], others)
+        assert np.array_equal(regions.borders.distance[i], distances)
+    assert np.flatnonzero(weights)[0] in regions.borders.order[0]
+
+
 def exactly_past(regions, vector, i, j):
     """How much larger than that of j the power of i is, halved, in rational numbers: ``|p_j - p_i| f_j(x)``."""
 
