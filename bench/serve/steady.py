@@ -1,11 +1,12 @@
 """A fresh server for a while, with cycles inside: whether memory, files and the lag of rows stay as they are.
 
-    python -m bench.serve.steady [--objects N] [--rate R] [--seconds S] [--every S]
+    python -m bench.serve.steady [--objects N] [--partitions P] [--rate R] [--seconds S] [--every S] [--asked Q]
 
 Rows are told at a rate, in a put each twentieth of a second; ``dtoss run`` makes a cycle of them each ``--every``
 seconds and deletes what it has read, so that snapshots take over meanwhile. A line each 20 seconds: memory of the
-server's processes, own and mapped, files and bytes of store and log, and bytes of generations. The lag at the end is
-from the answer to a put until a question that waits for its last row is answered, of each tenth put.
+server's processes, own and mapped, files and bytes of store and log, bytes of generations, and how long questions for
+the 8 nearest took that came at random times, ``--asked`` a second: the first line is of a server at rest. The lag at
+the end is from the answer to a put until a question that waits for its last row is answered, of each tenth put.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +30,7 @@ from bench.measuring.machine import resident
 from bench.serve.fresh_peers import city
 from bench.serve.requests import pinned, serve_command
 from dtoss.fresh.memory_folder import FOLDER_PREFIX, MEMORY
+from pipelines.calibration.sender import Senders, Where, Window
 
 PUTS = 20
 """A second."""
@@ -45,6 +50,40 @@ def bytes_below(*folders: Path) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
+@contextmanager
+def ask_meanwhile(
+    url: str, places: np.ndarray, asked: float, seconds: float
+) -> Iterator[tuple[Callable[[], Window], list[Window]]]:
+    """Ask at a rate, in a thread: gives what asks once, to be called first, and what was seen since then."""
+    seen: list[Window] = []
+    if not asked:
+        yield lambda: Window(0.0, seconds, 0.0, 0.0, 0.0, 0.0, Counter()), seen
+        return
+    host, port = url.removeprefix("http://").split(":")
+    targets = [f"GET /knn?lon={x:.6f}&lat={y:.6f}&k=8 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for x, y in places]
+    rng, ended = np.random.default_rng(2), threading.Event()
+    with Senders(Where(host, int(port), False, 16), 1) as senders:
+        senders.load(targets)
+
+        def ask() -> Window:
+            return senders.at_rate(asked, seconds, 5.0, rng)
+
+        def go_on() -> None:
+            while not ended.is_set():
+                seen.append(ask())
+
+        thread = threading.Thread(target=go_on)
+
+        def first() -> Window:
+            found = ask()
+            thread.start()
+            return found
+
+        yield first, seen
+        ended.set()
+        thread.join()
+
+
 def main() -> None:
     """Run it, and print lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -52,6 +91,8 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--every", type=float, default=10.0)
+    parser.add_argument("--partitions", type=int, default=16)
+    parser.add_argument("--asked", type=float, default=0.0)
     given = parser.parse_args()
     rng, begins = np.random.default_rng(0), int(time.time()) - 5_000
     places = city(rng, given.objects)
@@ -61,9 +102,12 @@ def main() -> None:
         updates.mkdir()
         times = np.full(given.objects, begins)
         rows = {"id": np.arange(given.objects), "lon": places[:, 0], "lat": places[:, 1], "t": times}
-        dtoss.build(pa.table(rows), partitions=16).save(store, time="t")
+        dtoss.build(pa.table(rows), partitions=given.partitions).save(store, time="t")
         command = serve_command(str(store), "--updates", str(updates), "--allow-positions")
-        with pinned(command, r"on (http://[0-9.:]+)", cores=None) as (server, url):
+        with (
+            pinned(command, r"on (http://[0-9.:]+)", cores=None) as (server, url),
+            ask_meanwhile(url, places[:10_000], given.asked, LINE_SECONDS) as (ask, seen),
+        ):
             words = ["--store", store, "--updates", updates, "--every", f"{given.every:g}s", "--done", "delete", "-q"]
             command = [sys.executable, "-m", "dtoss", "run", *map(str, words)]
             run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -74,9 +118,13 @@ def main() -> None:
                 dtoss.connect(url).at_least(seq).knn(places[0], 1)
                 lags.append(time.perf_counter() - began)
 
+            rest = ask()
             waits, told, lines, begun = [], 0, 0, time.perf_counter()
             print(
-                "| s | rows | own MB | mapped MB | generations MB | files | their MB |\n" + 7 * "|---" + "|", flush=True
+                "| s | rows | own MB | mapped MB | generations MB | files | their MB | knn p50 ms | p99 ms |\n"
+                + 9 * "|---"
+                + "|",
+                flush=True,
             )
             for number in range(int(given.seconds * PUTS)):
                 due = begun + number / PUTS
@@ -97,7 +145,10 @@ def main() -> None:
                     made = bytes_below(*Path(MEMORY).glob(f"{FOLDER_PREFIX}*"))[1] / 1e6
                     files, size = bytes_below(folder)
                     said = [f"{passed:.0f}", f"{told:,}", *(f"{one:.0f}" for one in (own, mapped, made))]
-                    print("|", " | ".join([*said, str(files), f"{size / 1e6:.0f}"]), "|", flush=True)
+                    said += [str(files), f"{size / 1e6:.0f}"]
+                    last = seen[-1] if seen else rest
+                    said += [f"{1e3 * last.p50:.1f}", f"{1e3 * last.p99:.1f}"]
+                    print("|", " | ".join(said), "|", flush=True)
             seconds = time.perf_counter() - begun
             for one in waits:
                 one.join()
@@ -105,6 +156,10 @@ def main() -> None:
             run.wait(60)
             p50, p99 = np.percentile(lags, [50, 99])
             print(f"{told / seconds:,.0f} rows/s; lag p50 {p50:.2f} s, p99 {p99:.2f} s, worst {max(lags):.2f} s")
+            if seen:
+                p50s, p99s = (1e3 * np.array(some) for some in ([one.p50 for one in seen], [one.p99 for one in seen]))
+                print(f"knn p50 {np.median(p50s):.1f} ms, p99 {np.median(p99s):.1f} ms, worst p99 {p99s.max():.1f} ms")
+                print("answers", dict(sum((one.statuses for one in seen), Counter())))
 
 
 if __name__ == "__main__":
