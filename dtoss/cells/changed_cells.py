@@ -28,10 +28,11 @@ from dtoss.compiled.lanes8 import above, lanes_at
 from dtoss.compiled.pointers import pointer, shift
 from dtoss.geometry.distance import SPHERE
 
-MOST_CUT, NEIGHBOURS_EACH = 0.4, 6
+MOST_CUT, NEIGHBOURS_EACH = 0.8, 6
 """Share of the cells from which on it costs less to cut all, where new sites are taken to have so many neighbours each.
 
-Cells that are cut here and there cost three times as much as all do, one after another."""
+The cell of a new site costs six times as much as one of all that are cut one after another, that of one that stays
+half."""
 MOST_RADII = 2.0 + 1e-6
 """A site may cut a cell whose radius it is no further from than so many times, and a little for rounding."""
 FEWEST_KEPT = 1000
