@@ -35,7 +35,7 @@ SIZES = {
 """Objects, nodes, questions, turns of which the least counts, messages by which one is timed."""
 SHARES = (0.01, 0.05, 0.1)
 """Per cent of the space."""
-RIVALS = "0.01 %"
+ASKED_OF_ALL = "0.01 %"
 """Of the space: what rivals are asked as well."""
 KS = (1, 2, 4, 8, 16, 32)
 WORK, MESSAGES, RATE = "processor us a question", "messages a question", "requests a second (modelled)"
@@ -82,20 +82,20 @@ def run(size: str) -> Iterator[Row]:
         for nodes in numbers:
             index = dtoss.build(np.arange(count), objects, crs="none", partitions=nodes)
             rivals: dict[str, DMovies | RtCan] = {"D-MOVIES": DMovies(objects, nodes), "RT-CAN": RtCan(objects, nodes)}
-            works: dict[str, Work] = {name: partial(one.range, at, radii[RIVALS]) for name, one in rivals.items()}
+            works: dict[str, Work] = {name: partial(one.range, at, radii[ASKED_OF_ALL]) for name, one in rivals.items()}
             works |= {name: partial(index.range, at, radius, order="none") for name, radius in radii.items()}
             asked = {name: Search(at, radius, 0) for name, radius in radii.items()}
             if nodes == numbers[1]:
                 works |= {f"k = {k}": partial(index.knn, at, k) for k in KS}
                 asked |= {f"k = {k}": Search(at, np.full(questions, np.inf), k) for k in KS}
             spent, found = in_turns(works, turns)
-            hits = found[RIVALS]
+            hits = found[ASKED_OF_ALL]
             right = np.sort(hits.query * count + hits.id)
             for name, seconds in spent.items():
                 us = 1e6 * min(seconds) / questions
                 if name in rivals:
                     assert np.array_equal(np.sort(found[name].query * count + found[name].row), right)
-                    series, x, messages = name, f"{kind}, {nodes}, {RIVALS}", found[name].messages / questions
+                    series, x, messages = name, f"{kind}, {nodes}, {ASKED_OF_ALL}", found[name].messages / questions
                 else:
                     series, x, messages = "D-ToSS", f"{kind}, {nodes}, {name}", own_messages(index, asked[name], nodes)
                 yield point(series, x, us, WORK, data=f"{count:,} objects, {questions:,} questions")
