@@ -38,7 +38,8 @@ that stands beside it. Where the paper's number is rounded, or read from its tex
 - *open*: its table has not been made yet; the section of the benchmarks that is named speaks of it.
 
 One machine of two cores stands for clusters, and a simulator for Storm. So rates of machines are never compared with
-the papers' own, only ratios, counts and costs.
+the papers' own, only ratios, counts and costs. *Modelled* is what many machines would make of work that was measured
+and messages that were counted; the figure says how.
 
 """
 
