@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dtoss.errors import InputError
 
-MOST_PARTITIONS = 10_000
+PARTS_OF_SOURCE = 10_000
 """Numbers that a source may give its parts: each below this."""
 MOST_SOURCES, LONGEST_SOURCE = 100, 400
 """Sources of which a log keeps offsets, and characters of the name of one."""
@@ -44,7 +44,7 @@ def read_upto(source: str, text: str = "") -> ReadUpto:
     if not source or len(source) > LONGEST_SOURCE or not source.isprintable():
         raise InputError(f"the name of a source has 1 to {LONGEST_SOURCE} characters that can be printed")
     if text and not _OFFSETS.fullmatch(text):
-        raise InputError(f"offsets={text[:40]} are none: 0:17,1:20 is wanted, parts below {MOST_PARTITIONS:,}")
+        raise InputError(f"offsets={text[:40]} are none: 0:17,1:20 is wanted, parts below {PARTS_OF_SOURCE:,}")
     return ReadUpto(source, {int(part): int(offset) for part, offset in (one.split(":") for one in _pairs(text))})
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from datasets.tables.command import BadInput, run, say
-from tests.dtoss.watch import judged_rows, judged_streams, judged_words
+from tests.dtoss.watch import judged_rows, judged_stays, judged_streams, judged_words
 
 
 def _stream(seed: int) -> Any:
@@ -28,6 +28,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "plane": lambda seed: judged_rows.differing(seed, plane=True),
     "words": judged_words.differing,
     "streams": _stream,
+    "stays": lambda seed: judged_stays.play(seed)[0],
 }
 """What a seed is made into, by name; each returns lines about what differs."""
 

@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.serve.map.subscription_places import Placed
+from dtoss.serve.map.subscription_places import SubscriptionPlaces
 from dtoss.serve.tiles.snapshot_facts import length_unit
 from dtoss.tiles.map_frame import Frame
 from dtoss.watch.events.event_counts import tally_of
@@ -28,7 +28,7 @@ from dtoss.watch.watch_folder import Home
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def fence_told(home: Home, placed: Placed, row: int, frame: Frame | None, zoom: float) -> dict[str, Any]:
+def fence_told(home: Home, placed: SubscriptionPlaces, row: int, frame: Frame | None, zoom: float) -> dict[str, Any]:
     """Return what the page tells of a subscription.
 
     ``meta`` is JSON as text, as it was given. ``counts`` are None where counting would take long: more than 20 million

@@ -40,7 +40,7 @@ _SIDES = ("west", "south", "east", "north")
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class SubscriptionPlaces:
     """Subscriptions and the rectangles that hold their places."""
 
     table: pa.Table  # Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, n rows
@@ -128,7 +128,7 @@ class Placed:
         return [round(float(side), 7) for side in box]
 
 
-def placed_of(table: pa.Table, space: Space, built: SubscriptionIndex | None = None) -> Placed:
+def placed_of(table: pa.Table, space: Space, built: SubscriptionIndex | None = None) -> SubscriptionPlaces:
     """Return the subscriptions of a table. Cost O(n + v) for v corners of polygons.
 
     ``built``: the index of the same table: its polygons are read already.
@@ -148,7 +148,7 @@ def placed_of(table: pa.Table, space: Space, built: SubscriptionIndex | None = N
     rects = np.concatenate([circles, boxes, zones])[order]
     ids = table.column("id").cast(pa.large_string())
     expires = np.asarray(pc.fill_null(table.column("expires"), _NEVER).to_numpy())
-    return Placed(table, space, rects, owners[order], hashes_of(one_chunk(ids)), expires)
+    return SubscriptionPlaces(table, space, rects, owners[order], hashes_of(one_chunk(ids)), expires)
 
 
 def _polygons_of(

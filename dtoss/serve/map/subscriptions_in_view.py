@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space, space_of
 from dtoss.locks import Lock
-from dtoss.serve.map.subscription_places import POINT_PIXELS, Placed, placed_of
+from dtoss.serve.map.subscription_places import POINT_PIXELS, SubscriptionPlaces, placed_of
 from dtoss.tiles.map_frame import Frame
 from dtoss.watch.events.watch_document import Document, head_of
 from dtoss.watch.index.large_and_small import Files, standing_of
@@ -55,7 +55,7 @@ class Fences:
     """The subscriptions that stand at a moment."""
 
     marks: Marks  # What they stand for
-    parts: tuple[tuple[Placed, NDArray[np.bool_]], ...]  # Tables, and which of their rows stand, bool (n,)
+    parts: tuple[tuple[SubscriptionPlaces, NDArray[np.bool_]], ...]  # Tables, and which of their rows stand, bool (n,)
 
     def alive(self, clock: int | None) -> list[NDArray[np.bool_]]:
         """Return which rows of each table have not expired at a clock of the watch, in microseconds."""
@@ -74,7 +74,7 @@ class Fences:
         most: int = MOST_SHOWN,
         text: int = MOST_TEXT,
     ) -> dict[str, Any]:
-        """Return the subscriptions of a view as :meth:`.subscription_places.Placed.drawn`, and of how many.
+        """Return the subscriptions of a view as :meth:`.subscription_places.SubscriptionPlaces.drawn`, and of how many.
 
         ``box``: west, south, east, north of the view in degrees on the map; ``most``: that are drawn: of more than
         these the ones whose ids have the lowest hashes, the same ones wherever the view is moved.
@@ -115,7 +115,7 @@ class Fences:
         ]
         return Fences(self.marks, tuple(parts))
 
-    def row_of(self, id: str, clock: int | None) -> tuple[Placed, int] | None:
+    def row_of(self, id: str, clock: int | None) -> tuple[SubscriptionPlaces, int] | None:
         """Return where a subscription is that stands at a clock; None where there is none of the id."""
         for (placed, _), here in zip(self.parts, self.alive(clock), strict=True):
             same = np.asarray(pc.equal(placed.table.column("id"), id))
@@ -132,7 +132,7 @@ class FenceSource:
         self.home = home
         self._reading = Lock()
         self._held: Fences | None = None
-        self._placed: dict[str, Placed] = {}
+        self._placed: dict[str, SubscriptionPlaces] = {}
 
     def now(self) -> tuple[Fences, int | None]:
         """Return what stands, and the clock of the watch.
@@ -154,11 +154,11 @@ class FenceSource:
                     raise
         raise AssertionError
 
-    def _parts(self, marks: Marks) -> list[tuple[Placed, NDArray[np.bool_]]]:
+    def _parts(self, marks: Marks) -> list[tuple[SubscriptionPlaces, NDArray[np.bool_]]]:
         files, space = marks.files, marks.space
         if files is None:
             return [_all_of(placed_of(table_at(self.home, marks.change), space))]
-        found: list[tuple[Placed, NDArray[np.bool_]]] = []
+        found: list[tuple[SubscriptionPlaces, NDArray[np.bool_]]] = []
         delta = changes_between(self.home, files.number, marks.change)
         if not delta.replaced:
             standing = standing_of(self.home, files)
@@ -178,5 +178,5 @@ class FenceSource:
         return found
 
 
-def _all_of(placed: Placed) -> tuple[Placed, NDArray[np.bool_]]:
+def _all_of(placed: SubscriptionPlaces) -> tuple[SubscriptionPlaces, NDArray[np.bool_]]:
     return placed, np.ones(len(placed), np.bool_)

@@ -36,6 +36,7 @@ class Collection(NamedTuple):
     title: str
     said: str
     of_all: bool = True  # Whether it is made of all objects, and so not told to a token that may see some
+    of_watch: bool = False  # Whether it is of what the watch of a server is asked and tells, whatever snapshot is read
 
 
 OBJECT_POINTS = Collection("objects", "Objects", "Where each object is, and what it carries.", of_all=False)
@@ -43,13 +44,16 @@ CELL_SHAPES = Collection(
     "cells", "Cells", "Of each place what is nearer to it than to any other, by the lowest id there."
 )
 REGION_SHAPES = Collection("partitions", "Partitions", "What each partition of the index owns.")
-COLLECTIONS = (OBJECT_POINTS, CELL_SHAPES, REGION_SHAPES)
+ZONE_SHAPES = Collection("zones", "Zones", "Places of the subscriptions of the watch.", of_all=False, of_watch=True)
+EVENT_POINTS = Collection("events", "Events", "What the watch has told, in its order.", of_all=False, of_watch=True)
+COLLECTIONS = (OBJECT_POINTS, CELL_SHAPES, REGION_SHAPES, ZONE_SHAPES, EVENT_POINTS)
 
 
-def collections_of(index: Index, narrowed: bool) -> list[Collection]:
-    """Return the collections that there are; those of polygons need shapely, and a token that may see all objects."""
-    drawn = has_shapely() and len(index) > 0
-    return [one for one in COLLECTIONS if not one.of_all or (drawn and not narrowed)]
+def collections_of(index: Index, narrowed: bool, watched: bool) -> list[Collection]:
+    """Return the collections that there are; those of polygons need shapely, and of all a token that may see all."""
+    drawn = has_shapely()
+    there = drawn and len(index) > 0 and not narrowed
+    return [one for one in COLLECTIONS if (there if one.of_all else not one.of_watch or (watched and drawn))]
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def region_features(regions: tuple[Columns, NDArray[Any]], rows: NDArray[np.int6
     return _polygons(told.pop("partition"), told, shapes[rows])
 
 
-def feature(id_: Any, geometry: Any, properties: dict[str, Any]) -> dict[str, Any]:
+def feature(id_: Any, geometry: Any, properties: Any) -> dict[str, Any]:
     """Return a feature."""
     return {"type": "Feature", "id": id_, "geometry": geometry, "properties": properties}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -40,12 +41,14 @@ from dtoss.serve.ogc.collections import (
     interval_of,
     times_of,
 )
-from dtoss.serve.ogc.features import GEOJSON, feature_at, features_of, pieces_of, region_features
+from dtoss.serve.ogc.features import GEOJSON, Page, feature_at, features_of, pieces_of, region_features
 from dtoss.serve.ogc.pages_by_id import Box, Choice
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.requests.front import MIN_SEQ
+from dtoss.serve.requests.served_watch import home_of, of_watch
 from dtoss.serve.rights.sight import Sight, check_whole, sight_of
 from dtoss.serve.routes.map_queries import check_alone
+from dtoss.serve.routes.ogc_watch import NO_INTERVAL, is_watched, watch_feature, watch_page
 from dtoss.serve.routes.parameters import Ids, Snapshot, Where, check_condition, told
 from dtoss.serve.routes.point_queries import both_of
 from dtoss.serve.routes.schemas import (
@@ -88,6 +91,9 @@ FEATURE_PAGE = also(
     fields("Items", type={"type": "string", "enum": ["FeatureCollection"]}, features=array(ONE_FEATURE),
            links=array(LINK), numberReturned=NATURAL), numberMatched=NATURAL,
 )  # fmt: skip
+Interval: TypeAlias = tuple[datetime | None, datetime | None]
+"""Two ends, both included; None where it is open."""
+_OF_WATCH = frozenset(one.name for one in COLLECTIONS if one.of_watch)
 Name: TypeAlias = Annotated[str, PathParameter(description="Of the collection, such as objects.")]
 
 
@@ -147,7 +153,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         check_alone(served, sight.token.where)
 
         def work(stop: Stop) -> bytes:
-            some = collections_of(served.whole, sight.token.where is not None)
+            some = collections_of(served.whole, sight.token.where is not None, is_watched(state))
             links = [_link(f"{root}/collections", "self", _JSON)]
             return orjson.dumps({"collections": [said_of(one, sight, root) for one in some], "links": links})
 
@@ -179,13 +185,40 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         one = named[name]
         if one.of_all:
             check_whole(sight.token, f"collection {name}")
-            if one not in collections_of(served.whole, narrowed=False):
-                raise Problem(
-                    404, f"collection {name} is not here: its polygons need objects, and pip install 'dtoss[geo]'",
-                    limit="collection", value=name,
-                )  # fmt: skip
+        if one.of_watch:
+            home_of(state)
+        if one not in collections_of(served.whole, narrowed=False, watched=True):
+            raise Problem(
+                404, f"collection {name} is not here: its polygons need objects, and pip install 'dtoss[geo]'",
+                limit="collection", value=name,
+            )  # fmt: skip
         check_alone(served, sight.token.where)
         return one, sight
+
+    def pieces_on(request: Asker, root: str, one: Collection, page: Page, following: str | None) -> Iterator[bytes]:
+        """Return the JSON of a page; ``following``: the cursor of the next one."""
+        note(request.scope, hits=len(page.features))
+        url = f"{root}/collections/{one.name}"
+        links = [_link(_url_of(f"{url}/items", request), "self", _GEOJSON), _link(url, "collection", _JSON)]
+        if following is not None:
+            links.append(_link(_url_of(f"{url}/items", request, following), "next", _GEOJSON))
+        said: dict[str, Any] = {} if page.matched is None else {"numberMatched": page.matched}
+        return pieces_of(page.features, {**said, "numberReturned": len(page.features), "links": links})
+
+    async def of_watch_items(
+        request: Asker, name: str, bbox: str | None, datetime_: str | None, limit: int, cursor: str | None
+    ) -> ASGIResponse:
+        served = serving.now
+        one, sight = collection_seen(request, served, name)
+        (sides, interval), root = box_and_interval(bbox, datetime_), base(request)
+
+        def work(stop: Stop) -> bytes:
+            page = watch_page(state, one, sight.token, sides, interval or NO_INTERVAL, cursor, limit, stop)
+            return b"".join(pieces_on(request, root, one, page, page.last))
+
+        with of_watch(state):
+            body = await state.pool.run(request, work)
+        return answer_of_now(served, body, GEOJSON)
 
     @get(f"{ROOT}/collections/{{collection:str}}/items", opt={"responses": _as_geojson(FEATURE_PAGE)})
     async def items(
@@ -200,6 +233,10 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
         """Return features of a collection in the order of their ids, page by page."""
+        if collection in _OF_WATCH:
+            if where or snapshot:
+                raise Problem(400, f"where and snapshot are for objects: {collection} are of the watch", limit="where")
+            return await of_watch_items(request, collection, bbox, datetime_, limit, cursor)
         begin = first_of_page(cursor, snapshot)
         served = serving.named(snapshot if begin is None else begin.snapshot)
         if same := unless_modified(request, served):
@@ -208,11 +245,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         check_condition(where, limits.condition_length)
         if where and one is not OBJECT_POINTS:
             raise Problem(400, f"where is for objects: {one.name} are found by bbox", limit="where")
-        with told():
-            sides = None if bbox is None else box_of(bbox)
-            interval = None if datetime_ is None else interval_of(datetime_)
+        sides, interval = box_and_interval(bbox, datetime_)
         times = times_of(served, sight.columns) if one is OBJECT_POINTS and interval is not None else None
-        check_alone(served, where or ("datetime" if times is not None else None))
         question = question_sum(one.name, sides, interval, where, sight.token.mark)
         check_question(begin, question)
         after, text_ids, root = None if begin is None else begin.id, ids == "string", base(request)
@@ -225,17 +259,13 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             seen = sight.condition(where)
             if times is not None and interval is not None and (timed := times.condition(*interval)):
                 seen = sight.condition(both_of(index, where or None, timed))
-            choice = Choice(index, frame, sides, seen, None if seen is None else served.conditions.get(seen))
+            # of a share all partitions are read, as for what else is told of them
+            conditions = served.conditions if served.share is None else served.conditions.on(index)
+            choice = Choice(index, frame, sides, seen, None if seen is None else conditions.get(seen))
             page = features_of(one, choice, sight.columns, after, limit, text_ids, stop)
-            note(request.scope, hits=len(page.features))
-            url = f"{root}/collections/{one.name}"
-            links = [_link(_url_of(f"{url}/items", request), "self", _GEOJSON), _link(url, "collection", _JSON)]
-            if page.last is not None:
-                shown = (0 if begin is None else begin.after) + limit
-                following = write_cursor(Cursor(served.name, question, shown, 0.0, page.last))
-                links.append(_link(_url_of(f"{url}/items", request, following), "next", _GEOJSON))
-            said: dict[str, Any] = {} if page.matched is None else {"numberMatched": page.matched}
-            return pieces_of(page.features, {**said, "numberReturned": len(page.features), "links": links})
+            shown = (0 if begin is None else begin.after) + limit
+            following = None if page.last is None else Cursor(served.name, question, shown, 0.0, page.last)
+            return pieces_on(request, root, one, page, None if following is None else write_cursor(following))
 
         response = await answer_in_chunks(state, request, served, GEOJSON, make)
         _tell_place(state, request, served, sides)
@@ -252,14 +282,16 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return one feature of a collection."""
         text = item.removeprefix("/")
         served = serving.named(snapshot)
-        if same := unless_modified(request, served):
+        if collection not in _OF_WATCH and (same := unless_modified(request, served)):
             return same
         one, sight = collection_seen(request, served, collection)
         root = base(request)
 
         def work(stop: Stop) -> bytes:
             index, seen = served.whole, sight.condition(None)
-            if one is REGION_SHAPES:
+            if one.of_watch:
+                found = watch_feature(state, one, sight.token, text, stop)
+            elif one is REGION_SHAPES:
                 number = int(text) if _NUMBER(text) else len(index.parts)
                 found = region_features(regions_of(index), np.array([number]))[0] if number < len(index.parts) else None
             else:
@@ -272,16 +304,25 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return orjson.dumps({**found, "links": links})
 
         try:
-            body = await state.pool.run(request, work)
+            with of_watch(state):
+                body = await state.pool.run(request, work)
         except KeyError:
             raise Problem(
                 404, f"{one.name} have no feature of the id {text[:100]!r} in snapshot {served.name}", limit="item",
                 value=text[:100],
             ) from None  # fmt: skip
         note(request.scope, hits=1)
+        if one.of_watch:
+            return answer_of_now(served, body, GEOJSON)
         return kept_answer(request, served, body, GEOJSON)
 
     return [landing, conformance, collections, collection_, items, item_]
+
+
+def box_and_interval(bbox: str | None, interval: str | None) -> tuple[Box | None, Interval | None]:
+    """Return what the parameters say."""
+    with told():
+        return None if bbox is None else box_of(bbox), None if interval is None else interval_of(interval)
 
 
 def check_degrees(served: ServedSnapshot) -> None:

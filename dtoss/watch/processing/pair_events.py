@@ -30,7 +30,7 @@ from dtoss.watch.subscription import ENTER, LEAVE
 from dtoss.watch.watch_settings import Rows
 
 _SUBSCRIPTION = "subscription"
-EARLIER, _FIRST, _ROW, _LAST = range(-1, 3)
+_EARLIEST, _FIRST, _ROW, _LAST = range(-1, 3)
 """Whether a row of which nothing is told moves an object, it was over before the rows, one moves it, or it is over."""
 
 
@@ -70,7 +70,7 @@ def write_pairs(plan: Plan, earlier: pa.Table, moves: pa.Table, out: EventWriter
     ``earlier``: of rows before, by which pairs are near at first.
     """
     turn = earlier.schema.get_field_index("turn")
-    earlier = earlier.set_column(turn, "turn", pa.repeat(EARLIER, len(earlier)))
+    earlier = earlier.set_column(turn, "turn", pa.repeat(_EARLIEST, len(earlier)))
     world = _World.of(plan, pa.concat_tables([earlier, moves]).combine_chunks())
     alive = plan.standing.alive(plan.clock)
     found = [(one, world.followed(one, None, True)) for one in plan.standing.pairs if alive[one.number]]
@@ -172,7 +172,7 @@ class _World:
         version = int(self.plan.standing.versions[one.number])
         sides = np.where(self.changes >= version, self._sides(one, self.before), 0).astype(np.uint8)
         last = len(self.turn) if stays else int(np.searchsorted(self.turn, _LAST))
-        moves = (self.turn == _ROW) | (self.turn == EARLIER)
+        moves = (self.turn == _ROW) | (self.turn == _EARLIEST)
         to_sides = np.where(moves, self._sides(one, self.moved), 0).astype(np.uint8)[:last]
         pairs = np.zeros((0, 2), np.int64)
         if held is not None:
@@ -202,7 +202,7 @@ class _World:
     def events(self, one: AskedPairs, found: NearPairs) -> dict[str, NDArray[Any]]:
         """Return what is told of pairs: by a moment, that of a pair which comes and goes within it is nothing."""
         assert self.moved.t is not None
-        found = found.taken(self.turn[found.row] != EARLIER)
+        found = found.taken(self.turn[found.row] != _EARLIEST)
         t = self.moved.t[found.row]
         low, high = np.minimum(found.first, found.second), np.maximum(found.first, found.second)
         order = np.lexsort((np.arange(len(t)), t, high, low))

@@ -372,7 +372,7 @@ def test_boxes_of_six_numbers_leave_heights_out():
 
 
 def test_a_server_of_a_plan_has_the_features_of_all(index):
-    """From files of the others; conditions would be evaluated on all partitions, and are refused."""
+    """From files of the others, of a condition and a time too."""
     dealt_out = dealt(index, 2, "contiguous", np.random.default_rng(0))
     with (
         running(index) as alone, several(index, dealt_out, 2) as others, Asker(alone) as one, Asker(others[0]) as other,
@@ -381,4 +381,9 @@ def test_a_server_of_a_plan_has_the_features_of_all(index):
             for asked in ({"limit": 200}, {"limit": 200, "bbox": "9.97,49.96,10.05,50.02"}):
                 wanted = follow(one, ITEMS.format(name), **asked)[0]
                 assert follow(other, ITEMS.format(name), **asked)[0] == wanted != []
-        assert other.raw(f"{ITEMS.format('objects')}?where=speed>1")[0] == 501
+        for server in (alone, *others):
+            object.__setattr__(server.serving.now, "manifest", timed(index))
+        box = {"limit": 9, "bbox": "9.97,49.96,10.05,50.02"}
+        for asked in ({"where": "speed > 3"}, {"datetime": "2026-01-01T00:05:00Z/2026-01-01T02:00:00Z"}):
+            wanted = follow(one, ITEMS.format("objects"), **asked, **box)[0]
+            assert follow(other, ITEMS.format("objects"), **asked, **box)[0] == wanted != []
