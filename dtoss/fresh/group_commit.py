@@ -19,6 +19,7 @@ from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.intake import LENGTH, MESSAGE_BYTES, Away, Busy, Receipt, refusal, upto_in
 from dtoss.log.log_writer import LogWriter
+from dtoss.log.read_upto import ReadUpto
 
 
 class Bounds(NamedTuple):
@@ -117,7 +118,8 @@ class GroupCommit:
         self._check(rows)
         upto = upto_in(rows)
         source = None if upto is None else upto.source
-        if len(rows) == 0 and (upto is None or not upto.offsets):
+        upto = upto if upto is not None and upto.offsets else None
+        if len(rows) == 0 and upto is None:
             return Receipt(0, None, 0, 0, self._goes_on(source))
         late, unchanged = self._judge(rows) if len(rows) else (0, 0)
         first = self._log.append(rows, upto)
@@ -132,9 +134,8 @@ class GroupCommit:
         return await waiting.answer
 
     def _goes_on(self, source: str | None) -> str | None:
-        """Return where a source goes on, as far as that is on the disk."""
-        known = None if source is None else self._log.upto.get(source)
-        return known if known is None else known.text()
+        """Return where a source goes on, as far as that is on the disk; None where nobody asks."""
+        return None if source is None else self._log.upto.get(source, ReadUpto(source)).text()
 
     def _check(self, rows: pa.Table) -> None:
         if self._bytes > self._bounds.waiting_bytes:

@@ -152,7 +152,7 @@ class LogWriter:
             first, now = self.next, self._open
             data = records_of(self.log, first, rows) if len(rows) else b""
             if upto is not None:
-                if len(self.upto | {upto.source: upto}) > MOST_SOURCES:
+                if upto.source not in self.upto and len(self.upto) + len(self._said) >= MOST_SOURCES:
                     raise StoreError(f"{self.folder} has offsets of {MOST_SOURCES} sources, and keeps no more")
                 data += upto_record(self.log, first + len(rows), upto)
             if not data:

@@ -30,7 +30,18 @@ from dtoss.serve.bulk.places_in import AS_JSON
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
-from dtoss.serve.routes.schemas import BAD_ROW, NATURAL, STRING, Schema, array, fields, open_ended, responses
+from dtoss.serve.routes.schemas import (
+    BAD_ROW,
+    NATURAL,
+    STRING,
+    Schema,
+    also,
+    array,
+    fields,
+    maybe,
+    open_ended,
+    responses,
+)
 from dtoss.serve.state.worker_state import WorkerState
 
 PASSED = b"x-dtoss-passed"
@@ -44,14 +55,16 @@ ROW_TYPES = ("application/json", LINE_TYPES[0], ARROW_TYPE.decode())
 _SPACE, _MARK = b" \t\r\n", b"\xef\xbb\xbf"
 NAMED_REFUSED = 100
 """Rows that were refused of which an answer says why; of more the count is told."""
-TOLD = fields(
-    "Told",
-    taken={**NATURAL, "description": "Rows that are on disk by now."},
-    seq={**NATURAL, "description": "The sequence number of the last of them."},
-    late={**NATURAL, "description": "Rows of which a later one of the same object stood already."},
-    unchanged={**NATURAL, "description": "Rows that say what stood already."},
-    bad={**NATURAL, "description": "How many rows were refused."},
-    refused=array(BAD_ROW, description=f"The first {NAMED_REFUSED} of those, by their number in the body, from 1 on."),
+TOLD = also(
+    fields(
+        "Told",
+        taken={**NATURAL, "description": "Rows that are on disk by now."},
+        seq={**maybe(NATURAL), "description": "The sequence number of the last of them; null where there is none."},
+        late={**NATURAL, "description": "Rows of which a later one of the same object stood already."},
+        unchanged={**NATURAL, "description": "Rows that say what stood already."},
+        bad={**NATURAL, "description": "How many rows were refused."},
+        refused=array(BAD_ROW, description=f"The first {NAMED_REFUSED} of those, by their number in the body, from 1."),
+    ),
     offsets={**STRING, "description": "Where the source goes on that was named: by the log, not by its broker."},
 )
 _SOURCE = "Whose rows these are; without a body it is asked where that source goes on."

@@ -144,7 +144,7 @@ def test_rows_go_by_a_socket(tmp_path):
         assert await Intake(address).put(rows(1, 2)) == Receipt(2, 2, 1, 0)
         assert (await asyncio.to_thread(asyncio.run, Intake(address).put(rows(3)))).seq == 3
         taken = [await Intake(address).put(rows(), ReadUpto("s", at)) for at in ({}, {1: 7, 0: 2}, {1: 8}, {})]
-        assert taken == [Receipt(0, None, 0, 0, at) for at in (None, "0:2,1:7", "0:2,1:8", "0:2,1:8")]
+        assert taken == [Receipt(0, None, 0, 0, at) for at in ("", "0:2,1:7", "0:2,1:8", "0:2,1:8")]
         log.fails["append"] = StoreError("no space")
         with pytest.raises(Away, match="no space"):
             await Intake(address).put(rows(4))

@@ -71,7 +71,7 @@ def test_a_log_of_offsets_alone_does_not_grow(tmp_path):
     assert (again.upto["a"].offsets, sealed(tmp_path), ids_in(tmp_path)) == ({0: 200}, [], [1])
     for at in range(MOST_SOURCES - 1):
         again.append(rows_of([]), ReadUpto(f"s{at}", {0: 1}))
-    again.sync()
+    again.append(rows_of([]), ReadUpto("a", {0: 201}))
     with pytest.raises(StoreError, match="has offsets of 100 sources, and keeps no more"):
         again.append(rows_of([2]), ReadUpto("one more", {0: 1}))
     assert again.sync() == 1
