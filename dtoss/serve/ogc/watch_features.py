@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from dtoss.export.clip import boundary_of
 from dtoss.serve.core.pool import Stop
-from dtoss.serve.events.event_chunks import EventFilter
+from dtoss.serve.core.server_settings import Sizes
+from dtoss.serve.events.event_chunks import EventFilter, pieces_of
 from dtoss.serve.events.event_reader import wanted_behind
 from dtoss.serve.map.subscription_places import SubscriptionPlaces
 from dtoss.serve.map.subscriptions_in_view import Fences
@@ -33,12 +34,24 @@ from dtoss.watch.watch_folder import Home
 _ZOOM = 20.0
 """At which places are drawn: edges are off by centimetres."""
 _TURN = 360.0
+_ROUND_BYTES = 8_000
+"""Of what stands for a circle, about."""
 
 
 def zones_page(
-    fences: Fences, clock: int | None, frame: Frame, box: Box | None, after: str | None, limit: int, stop: Stop
+    fences: Fences,
+    clock: int | None,
+    frame: Frame,
+    box: Box | None,
+    after: str | None,
+    limit: int,
+    most: int,
+    stop: Stop,
 ) -> Page:
-    """Return the places of subscriptions behind an id, which meet a box; without one also those that have no place."""
+    """Return the places of subscriptions behind an id, which meet a box; without one also those that have no place.
+
+    ``most``: bytes of a page, about: one with longer zones has fewer of them.
+    """
     parts, rows, ids = [], [], []
     for number, ((placed, _), here) in enumerate(zip(fences.parts, fences.alive(clock), strict=True)):
         some = np.flatnonzero(here)
@@ -51,25 +64,27 @@ def zones_page(
         ids.append(placed.table.column("id").combine_chunks().take(pa.array(some)))
     columns = {"id": pa.concat_arrays([pa.array([], pa.string()), *ids])}
     columns |= {name: np.concatenate([np.zeros(0, np.int64), *each]) for name, each in (("part", parts), ("row", rows))}
-    left, matched = pa.table(columns), None
-    if box is None:
-        matched = len(left)
+    left = pa.table(columns)
+    matched = len(left) if box is None else None
     found: list[dict[str, Any]] = []
-    while len(found) <= limit:
+    size = 0
+    while True:
         stop.check()
         left = left if after is None else left.filter(pc.greater(left.column("id"), after))
-        some = left.take(pc.select_k_unstable(left, min(limit + 1, DRAWN_AT_ONCE), [("id", "ascending")]))
-        if not len(some):
+        if not len(left) and len(found) <= limit:
             return Page(found, matched, None)
+        if len(found) > limit or (found and size >= most):
+            return Page(found[:limit], matched, found[limit - 1]["id"] if len(found) > limit else after)
+        some = left.take(pc.select_k_unstable(left, min(limit + 1, DRAWN_AT_ONCE), [("id", "ascending")]))
         part, row = (some.column(name).to_numpy() for name in ("part", "row"))
         made: list[Any] = [None] * len(some)
         for number, (placed, _) in enumerate(fences.parts):
             mine = np.flatnonzero(part == number)
+            size += int(placed.corners(row[mine]).sum()) + len(mine) * _ROUND_BYTES
             for at, one in zip(mine.tolist(), zone_features(placed, row[mine], frame, box), strict=True):
                 made[at] = one
         found += [one for one in made if one is not None]
         after = some.column("id")[-1].as_py()
-    return Page(found[:limit], matched, found[limit - 1]["id"])
 
 
 def zone_features(
@@ -114,25 +129,34 @@ def events_page(
     interval: Sequence[datetime | None],
     limit: int,
     seconds: float,
+    sizes: Sizes,
     stop: Stop,
 ) -> Page:
     """Return events behind a cursor, in a box and an interval; ``seconds``: after which a page may be shorter."""
     until, head = time.monotonic() + seconds, head_of(home)
     found: list[dict[str, Any]] = []
+    size = 0
     for told in wanted_behind(home, at, wanted) if head is not None else ():
         stop.check()
         if told.events is not None and head is not None:
-            lonlat = frame.lonlat_of(np.stack([told.events.column(name).to_numpy() for name in "xy"], axis=1))
-            kept = np.flatnonzero(_is_in(lonlat, box) & _is_between(told.events.column("t"), interval))
-            kept = kept[: limit + 1 - len(found)]
-            some = told.events.take(pa.array(kept))
-            found += _event_features(some, lonlat[kept], line_column(some, head.settings).to_pylist())
+            kept = _is_in(_lonlat(told.events, frame), box) & _is_between(told.events.column("t"), interval)
+            some = told.events.take(pa.array(np.flatnonzero(kept)[: limit + 1 - len(found)]))
+            for piece in pieces_of(some, sizes.event_part):
+                if size >= sizes.events_page:
+                    return Page(found, None, found[-1]["id"])
+                lines = line_column(piece, head.settings).to_pylist()
+                found += _event_features(piece, _lonlat(piece, frame), lines)
+                size += sum(map(len, lines))
             if len(found) > limit:
                 return Page(found[:limit], None, found[limit - 1]["id"])
         at = told.upto
-        if time.monotonic() > until:
+        if found and time.monotonic() > until:  # GDAL takes a page without features for the last one
             return Page(found, None, str(at))
     return Page(found, None, None)
+
+
+def _lonlat(events: pa.Table, frame: Frame) -> NDArray[np.float64]:
+    return frame.lonlat_of(np.stack([events.column(name).to_numpy() for name in "xy"], axis=1))
 
 
 def _event_features(events: pa.Table, lonlat: NDArray[np.float64], lines: list[str]) -> Iterator[dict[str, Any]]:

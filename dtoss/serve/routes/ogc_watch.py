@@ -47,7 +47,8 @@ def watch_page(
     """Return a page of zones or events behind the id of one."""
     if one is ZONE_SHAPES:
         fences, clock = _fences_seen(state, token)
-        page = zones_page(fences, clock, _frame_of(state, fences.marks.space), box, after, limit, stop)
+        frame = _frame_of(state, fences.marks.space)
+        page = zones_page(fences, clock, frame, box, after, limit, state.sizes.events_page, stop)
         for feature in page.features:
             _as_asked(token, feature)
         return page
@@ -57,7 +58,7 @@ def watch_page(
         return Page([], None, None)
     at = beginning_of(home, after or FROM_BEGINNING, "cursor", own=own is not None)
     frame, seconds = _frame_of(state, head.settings.space), state.paces.page * state.settings.limits.pool_seconds
-    return events_page(home, at, EventFilter(own=own), frame, box, interval, limit, seconds, stop)
+    return events_page(home, at, EventFilter(own=own), frame, box, interval, limit, seconds, state.sizes, stop)
 
 
 def watch_feature(state: WorkerState, one: Collection, token: Token, id_: str, stop: Stop) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ import pytest
 import shapely
 
 import dtoss
+from dtoss.serve.core.server_settings import PACES, Sizes
 from dtoss.watch.subscription import BOX, EVERYWHERE
 from tests.dtoss.serve.ogc.test_features import ITEMS, follow, in_box
 from tests.dtoss.serve.ogc.test_gdal import GDAL, read
@@ -111,6 +112,14 @@ def test_events_are_features_in_their_order(server, told):
             assert asker.raw(f"{EVENTS}?{quote(asked_for, safe='=')}")[0] == status
 
 
+def test_long_zones_and_events_are_on_shorter_pages(index, home, told):
+    """A page has a bound in bytes, and an event at least."""
+    with running(index, store=home.store, sizes=Sizes(event_part=1, events_page=1)) as server, Asker(server) as asker:
+        assert [one["id"] for one in follow(asker, EVENTS)[0]] == [one["id"] for one in told]
+        assert len(asker.get(EVENTS)["features"]) == 1
+        assert len(follow(asker, ZONES, limit=2)[0]) == len(PLACES) + 4
+
+
 def test_a_token_has_its_own_zones_and_events(index, tmp_path):
     home = watched(tmp_path)
     with running(index, store=home.store, doors=doors_of(tmp_path), allow_subscribe=True) as server:
@@ -139,10 +148,12 @@ def test_without_a_watch_there_are_none(index):
 
 
 @GDAL
-def test_gdal_reads_zones_and_events(server, told):
-    assert len(read(server, "zones")) == len(PLACES) + 4
-    found = read(server, "events")
-    assert len(found) == len(told)
-    box = (-0.001, -0.001, 0.001, 0.001)
-    inside = [one for one in told if in_box((one["lon"], one["lat"]), box)]
-    assert len(read(server, "events", "-spat", *map(str, box))) == len(inside) > 0
+def test_gdal_reads_zones_and_events(index, home, told):
+    """However few of them are found at a time: it takes a page without features for the last one."""
+    with running(index, store=home.store, paces=PACES._replace(page=0.0)) as server:
+        assert len(read(server, "zones")) == len(PLACES) + 4
+        found = read(server, "events")
+        assert len(found) == len(told)
+        box = (-0.001, -0.001, 0.001, 0.001)
+        inside = [one for one in told if in_box((one["lon"], one["lat"]), box)]
+        assert len(read(server, "events", "-spat", *map(str, box))) == len(inside) > 0
