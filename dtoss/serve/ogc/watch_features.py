@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -30,6 +30,9 @@ from dtoss.watch.events.event_lines import line_column
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.subscription import COMPLEMENT, WANTS
 from dtoss.watch.watch_folder import Home
+
+if TYPE_CHECKING:
+    import shapely
 
 _ZOOM = 20.0
 """At which places are drawn: edges are off by centimetres."""
@@ -105,7 +108,7 @@ def zone_features(
     return made
 
 
-def _shape(drawn: dict[str, Any]) -> Any:
+def _shape(drawn: dict[str, Any]) -> shapely.Geometry:
     """Return a place that was drawn as a geometry of shapely, cut at the antimeridian."""
     import shapely
 

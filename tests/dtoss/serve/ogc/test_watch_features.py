@@ -11,7 +11,7 @@ import pytest
 import shapely
 
 import dtoss
-from dtoss.serve.core.server_settings import PACES, Sizes
+from dtoss.serve.core.server_settings import Paces, Sizes
 from dtoss.watch.subscription import BOX, EVERYWHERE
 from tests.dtoss.serve.ogc.test_features import ITEMS, follow, in_box
 from tests.dtoss.serve.ogc.test_gdal import GDAL, read
@@ -150,7 +150,7 @@ def test_without_a_watch_there_are_none(index):
 @GDAL
 def test_gdal_reads_zones_and_events(index, home, told):
     """However few of them are found at a time: it takes a page without features for the last one."""
-    with running(index, store=home.store, paces=PACES._replace(page=0.0)) as server:
+    with running(index, store=home.store, paces=Paces(page=0.0)) as server:
         assert len(read(server, "zones")) == len(PLACES) + 4
         found = read(server, "events")
         assert len(found) == len(told)
