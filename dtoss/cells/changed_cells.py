@@ -2,8 +2,8 @@
 
 The cell of a site is what is nearer to it than to any of its neighbours. So a cell of a site that stays is another one
 only where it has lost a neighbour, or where a site that is new has an edge with it. Cut are: the cells of new sites, by
-all sites; of those that have an edge with a new one; and of those that had one with a site that is gone. All others
-keep their neighbours and their areas.
+all sites; of those that have an edge with a new one; and of those that had one with a site that is gone, both by few
+(``dtoss/cells/cut_once_more.py``). All others keep their neighbours and their areas.
 
 Edges as short as rounding are the exception: one end of such an edge may know of it, and the other not. What lies
 beyond it is as small as rounding where both cells are compact (``dtoss/cells/cell_kernel.py``). So cells that are not
@@ -108,8 +108,8 @@ def changed_cells(
         firsts.append(piece.first + entries)
         lists.append(piece.neighbours + len(number))
         rows, entries = rows + len(piece.first), entries + len(piece.neighbours)
-    again = np.append(number, np.arange(n, dtype=np.int32))
-    first, neighbours = renumber(np.concatenate(firsts), np.concatenate(lists), source, again)
+    now = np.append(number, np.arange(n, dtype=np.int32))
+    first, neighbours = renumber(np.concatenate(firsts), np.concatenate(lists), source, now)
     first, neighbours = symmetric(first, neighbours[: first[-1]], cut.view(np.uint8))
     return Diagram(first, neighbours, area, radius, rim, compact), cut
 
