@@ -351,7 +351,7 @@ class RemoteIndex(SpatialIndex):
 
         Raises
         ------
-        ValueError
+        InputError
             If the name is empty or longer than 400 characters, or a part is above 9,999.
         DtossError
             As of :meth:`put`.

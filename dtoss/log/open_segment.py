@@ -96,7 +96,7 @@ def durable_of(log: str, slot: bytes | memoryview) -> Durable | None:
     slot = memoryview(slot)[:SLOT_BYTES]
     mark = bytes(slot[:8])
     if mark[:7] == _SLOT_MARK[:7] and mark[7:].isdigit() and mark != _SLOT_MARK:
-        raise StoreError(f"log {log} is of format {mark[7:].decode()}, and this release reads 1: take a newer release")
+        raise StoreError(f"log {log} has format {mark[7:].decode()}, this dtoss reads 1: install a newer one")
     if len(slot) < SLOT_BYTES or mark != _SLOT_MARK or _checksum(log, slot[_SUM:]) != bytes(slot[8:_SUM]):
         return None
     end, last, _ = _SAID.unpack_from(slot, _SUM)

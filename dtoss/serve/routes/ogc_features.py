@@ -48,7 +48,7 @@ from dtoss.serve.requests.front import MIN_SEQ
 from dtoss.serve.requests.served_watch import home_of, of_watch
 from dtoss.serve.rights.sight import Sight, check_whole, sight_of
 from dtoss.serve.routes.map_queries import check_alone
-from dtoss.serve.routes.ogc_watch import NO_INTERVAL, is_watched, watch_feature, watch_page
+from dtoss.serve.routes.ogc_watch import NO_INTERVAL, watch_feature, watch_page
 from dtoss.serve.routes.parameters import Ids, Snapshot, Where, check_condition, told
 from dtoss.serve.routes.point_queries import both_of
 from dtoss.serve.routes.schemas import (
@@ -153,7 +153,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         check_alone(served, sight.token.where)
 
         def work(stop: Stop) -> bytes:
-            some = collections_of(served.whole, sight.token.where is not None, is_watched(state))
+            some = collections_of(served.whole, sight.token.where is not None, state.home is not None)
             links = [_link(f"{root}/collections", "self", _JSON)]
             return orjson.dumps({"collections": [said_of(one, sight, root) for one in some], "links": links})
 
@@ -213,12 +213,11 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         (sides, interval), root = box_and_interval(bbox, datetime_), base(request)
 
         def work(stop: Stop) -> bytes:
-            page = watch_page(state, one, sight.token, sides, interval or NO_INTERVAL, cursor, limit, stop)
+            with of_watch(state):
+                page = watch_page(state, one, sight.token, sides, interval or NO_INTERVAL, cursor, limit, stop)
             return b"".join(pieces_on(request, root, one, page, page.last))
 
-        with of_watch(state):
-            body = await state.pool.run(request, work)
-        return answer_of_now(served, body, GEOJSON)
+        return answer_of_now(served, await state.pool.run(request, work), GEOJSON)
 
     @get(f"{ROOT}/collections/{{collection:str}}/items", opt={"responses": _as_geojson(FEATURE_PAGE)})
     async def items(
@@ -290,7 +289,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         def work(stop: Stop) -> bytes:
             index, seen = served.whole, sight.condition(None)
             if one.of_watch:
-                found = watch_feature(state, one, sight.token, text, stop)
+                with of_watch(state):
+                    found = watch_feature(state, one, sight.token, text, stop)
             elif one is REGION_SHAPES:
                 number = int(text) if _NUMBER(text) else len(index.parts)
                 found = region_features(regions_of(index), np.array([number]))[0] if number < len(index.parts) else None
@@ -304,8 +304,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return orjson.dumps({**found, "links": links})
 
         try:
-            with of_watch(state):
-                body = await state.pool.run(request, work)
+            body = await state.pool.run(request, work)
         except KeyError:
             raise Problem(
                 404, f"{one.name} have no feature of the id {text[:100]!r} in snapshot {served.name}", limit="item",

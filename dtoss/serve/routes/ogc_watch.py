@@ -24,14 +24,8 @@ from dtoss.serve.state.worker_state import WorkerState
 from dtoss.tiles.map_frame import Frame
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.watch_document import head_of
-from dtoss.watch.subscriptions.current import change_number
 
 NO_INTERVAL = None, None
-
-
-def is_watched(state: WorkerState) -> bool:
-    """Return whether somebody has subscribed."""
-    return state.home is not None and change_number(state.home) > 0
 
 
 def watch_page(

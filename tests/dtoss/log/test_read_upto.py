@@ -101,7 +101,7 @@ def test_a_log_of_a_newer_format_is_refused_in_a_line(tmp_path):
     assert durable_of("00000000", slot.replace(b"dtosslg1", b"dtossxx1")) is None
     opened(tmp_path).write_bytes(opened(tmp_path).read_bytes().replace(b"dtosslg1", b"dtosslg2"))
     for refuses in (lambda: writer_of(tmp_path), lambda: LogReader(tmp_path, COLUMNS).last()):
-        with pytest.raises(StoreError, match="is of format 2, and this release reads 1"):
+        with pytest.raises(StoreError, match=r"log [0-9a-f]{8} has format 2, this dtoss reads 1: install"):
             refuses()
 
 

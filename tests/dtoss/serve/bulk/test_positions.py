@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+import dtoss
+from dtoss.errors import InputError
 from dtoss.fresh.intake import Away, Busy
 from dtoss.serve.auth.admission import Doors
 from dtoss.serve.core.server_settings import Limits
@@ -88,6 +90,11 @@ def test_a_source_is_told_where_it_goes_on(server):
         status, said = ask(query, body)
         assert (status, said["taken"], said["offsets"]) == (200, taken, offsets)
     assert len(server.state.intake.rows) == 3
+    remote, many = dtoss.connect("http://{}:{}".format(*server.at)), {part: 10**15 + part for part in range(999)}
+    assert remote.put_offsets("b") == {}
+    assert remote.put_offsets("b", many) == remote.put_offsets("b") == many
+    with pytest.raises(InputError, match="parts below 10,000"):
+        remote.put_offsets("b", {10_000: 1})
     for query, body in (("source=", row), ("offsets=0:1", row), ("source=a&offsets=x", row), ("", b"")):
         assert ask(query, body)[0] == 400, query
 

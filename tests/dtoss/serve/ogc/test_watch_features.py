@@ -139,11 +139,15 @@ def test_a_token_has_its_own_zones_and_events(index, tmp_path):
             assert ask(f"{EVENTS}/1-1")[0] == 404
 
 
-def test_without_a_watch_there_are_none(index):
-    with running(index) as server, Asker(server) as asker:
+@pytest.mark.parametrize("watch", [None, "default"])
+def test_of_a_watch_that_nobody_has_begun_there_are_none(index, watch):
+    """And no collections where a server tells of no watch."""
+    with running(index, watch=watch) as server, Asker(server) as asker:
         names = [one["id"] for one in asker.get("/ogc/collections")["collections"]]
-        assert names == ["objects", "cells", "partitions"]
-        assert asker.get(ZONES)["features"] == asker.get(EVENTS)["features"] == []
+        assert names == ["objects", "cells", "partitions", *(["zones", "events"] if watch else [])]
+        for items in (ZONES, EVENTS):
+            assert asker.raw(items)[0] == (200 if watch else 404)
+        assert not watch or asker.get(ZONES)["features"] == asker.get(EVENTS)["features"] == []
         assert asker.raw(f"{ZONES}/a")[0] == asker.raw(f"{EVENTS}/1-1")[0] == 404
 
 
