@@ -350,6 +350,7 @@ def test_who_asks_for_metrics_meanwhile_gets_the_same(index):
         assert begun.wait(WAIT)
         asking += [threads.submit(ask, server, "GET", "/metrics") for _ in range(4)]
         until(lambda: len(server.server.server_state.tasks) == 5)
+        assert ask(server, "GET", "/snapshot")[0] == 200  # after them on the loop, so all of them wait by now
         go.set()
         assert [one.result() for one in asking] == [(200, b"dtoss_up 1\n")] * 5
     assert len(made) == 1
