@@ -61,7 +61,7 @@ class Regions:
 
     @once
     def borders(self) -> Borders:
-        """The borders of each region, nearest to its pivot first. Cost once O(P) of near ones, O(P^2) of 32 each."""
+        """The borders of each region, nearest to its pivot first. Cost once O(P), and O(G^2) of G = P / 32 groups."""
         return _borders(self.pivots, self.weights)
 
     @property

@@ -88,7 +88,7 @@ def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
     for name in ("read", "kept", "duplicates"):
         field(counts, name, _count, "a whole number", "counts.")
     field(counts, "quarantined", _named(_count), "numbers of rows", "counts.")
-    entries = field(manifest, "partitions", lambda v: _entries(v) and v, "a list of entries")
+    entries = field(manifest, "partitions", lambda v: _entries(v) and len(v) > 0, "a list of entries")
     many = len(entries)
     dimension = 2 if plane else 3
     field(manifest, "pivots", _rows(many, dimension), f"{many} vectors of {dimension} numbers")
