@@ -20,9 +20,9 @@ class Said(NamedTuple):
     answer: bytes
 
 
-def unpack(folder):
-    """Unpack the sample into a folder, and return that."""
-    with tarfile.open(SAMPLE) as packed:
+def unpack(folder, sample=SAMPLE):
+    """Unpack a sample into a folder, and return that."""
+    with tarfile.open(sample) as packed:
         packed.extractall(folder, filter="data")
     return folder
 

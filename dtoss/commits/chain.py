@@ -73,7 +73,7 @@ def encode(commit: Commit) -> bytes:
         "time": commit.time,
         "writer": commit.writer,
     }
-    return _canonical(body | {"sha256": hashlib.sha256(_canonical(body)).hexdigest()}) + b"\n"
+    return sealed(body)
 
 
 def decode(data: bytes, number: int, path: str) -> Commit:
@@ -83,9 +83,9 @@ def decode(data: bytes, number: int, path: str) -> Commit:
         if not isinstance(said, dict) or set(said) != _FIELDS:
             raise ValueError("it has not the fields of a commit")
         made = said.pop("sha256")
-        if made != hashlib.sha256(_canonical(said)).hexdigest():
+        if made != hashlib.sha256(canonical(said)).hexdigest():
             raise ValueError("it does not have the hash that it says")
-        if _canonical(said | {"sha256": made}) + b"\n" != data:
+        if canonical(said | {"sha256": made}) + b"\n" != data:
             raise ValueError("it is not written as a commit is")
         if said["number"] != number or isinstance(said["number"], bool):
             raise ValueError(f"it is commit {said['number']}")
@@ -100,7 +100,13 @@ def decode(data: bytes, number: int, path: str) -> Commit:
     return commit
 
 
-def _canonical(value: Any) -> bytes:
+def sealed(body: dict[str, Any]) -> bytes:
+    """Return a line of canonical JSON that holds its own hash, as ``sha256``."""
+    return canonical(body | {"sha256": hashlib.sha256(canonical(body)).hexdigest()}) + b"\n"
+
+
+def canonical(value: Any) -> bytes:
+    """Return JSON that is written in one way only: without spaces, keys sorted."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dtoss.errors import StoreError
+
+
+def check_document(
+    path: str, said: Mapping[str, Any], kind: str, reads: Sequence[int], older: str = "restore it from a copy"
+) -> None:
+    """Refuse a document of another kind, or of a format that this version does not read: see :func:`check_format`."""
+    if said.get("kind") != kind:
+        raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, {kind!r} is wanted")
+    check_format(path, said.get("format"), reads, older)
 
 
 def check_format(what: str, found: object, reads: Sequence[int], older: str = "restore it from a copy") -> None:

@@ -7,6 +7,7 @@ enough to find orphans, to verify every byte, and to say what was done and when.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -199,14 +200,12 @@ def oldest_kept(chain: Chain, head: int, was: int, keep: int, keep_for: float) -
 
 def commit_change(chain: Chain, change: Callable[[Commit | None], dict[str, Any] | None]) -> Commit | None:
     """Commit what ``change`` makes of the head, made anew where another one was faster; None where it makes nothing."""
-    for attempt in range(COMMIT_TRIES):
+    for _ in range(COMMIT_TRIES):
         head = chain.head()
         document = change(head)
         if document is None:
             return None
-        try:
+        with suppress(Conflict):
             return chain.append(document, head)
-        except Conflict:
-            if attempt == COMMIT_TRIES - 1:
-                raise
-    raise AssertionError
+    where = chain.folder.path()
+    raise Conflict(f"{where} was changed by others {COMMIT_TRIES} times meanwhile: nothing was changed, start again")

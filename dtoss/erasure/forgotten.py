@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from dtoss.buckets import hashes_of
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.file_entry import FileEntry, checked_bytes, write_entry
+from dtoss.commits.formats import check_document
 from dtoss.commits.named import path_in
 from dtoss.commits.table import NamedFile, Table, commit_change, tidy
 from dtoss.commits.verify_report import Look
@@ -175,11 +176,7 @@ def _key(chain: Chain) -> bytes:
 
 def _read(chain: Chain, head: Commit) -> ForgottenIds:
     said, path = head.document, chain.path(head.number)
-    if said.get("kind") != _KIND or said.get("format") != _FORMAT:
-        raise StoreError(
-            f"{path} is of kind {said.get('kind')!r:.60} and format {said.get('format')!r:.60}: this version reads "
-            f"'{_KIND}' of format {_FORMAT}; update dtoss"
-        )
+    check_document(path, said, _KIND, (_FORMAT,))
     key = _key(chain)
     if said.get("key") != _sign(key):
         raise StoreError(f"{chain.folder.path(_KEY)} is not the key of {path}; restore it from a copy")

@@ -5,7 +5,6 @@ Files of rows that were set aside, without those that speak of somebody.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -15,8 +14,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.commits.file_entry import write_entry
 from dtoss.commits.folder import Folder
 from dtoss.commits.rejected_rows import encode_rejected, read_rejected
 
@@ -58,6 +59,13 @@ class Mentions:
         return any(one in self.ids or self.stands_in(one) for one in _texts(row))
 
 
+def among(column: pa.Array | pa.ChunkedArray, ids: pa.Array) -> NDArray[np.bool_]:
+    """Return which values of a column are some ids, bool (n,): none where the one has numbers and the other texts."""
+    if pa.types.is_integer(column.type) != pa.types.is_integer(ids.type):
+        return np.zeros(len(column), np.bool_)
+    return np.asarray(pc.is_in(column, value_set=ids.cast(column.type)), np.bool_)
+
+
 def _texts(value: Any) -> Iterable[str]:
     if isinstance(value, dict):
         for one in value.values():
@@ -93,9 +101,6 @@ def clear_rejected(folder: Folder, room: str, mentions: Mentions, *, dry: bool =
         if dry or len(kept) == len(rows):
             continue
         if len(kept):
-            data = encode_rejected(kept)
-            fresh = f"{hashlib.sha256(data).hexdigest()[: len(name.partition('.')[0])]}.parquet"
-            folder.write(data, room, fresh)
-            folder.sync([(room, fresh)])
+            write_entry(folder, encode_rejected(kept), len(kept), "parquet", room, digits=len(name.partition(".")[0]))
         folder.remove(room, name)
     return gone

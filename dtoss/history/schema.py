@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
@@ -52,9 +52,7 @@ class Schema:
         """Return what a version's document holds of it."""
         kept = pa.schema(list(self.attributes.items())).serialize()
         return {
-            "crs": self.space.crs,
-            "metric": self.space.metric,
-            "to_lonlat": self.space.to_lonlat,
+            **asdict(self.space),
             "id": self.id_type,
             "t": self.t_type,
             "attributes": {name: str(kind) for name, kind in self.attributes.items()},

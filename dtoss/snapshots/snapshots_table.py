@@ -46,8 +46,8 @@ def verify_store(store: Store, snapshot: str | None = None) -> VerifyReport:
     look = Look()
     look.found.held = {"snapshots": [], "objects": 0}
     with noting(look.found):
-        if snapshot is not None and snapshot not in store.snapshots():
-            store.manifest(snapshot)  # which says that there is none
+        if snapshot is not None and snapshot not in (finished := store.snapshots()):
+            raise StoreError(f"{store.shown} has no snapshot {snapshot!r}; it has {', '.join(finished) or 'none'}")
         verify([table_of(store, snapshot)], look)
         if not look.found.held["snapshots"]:
             store.current()  # which says what is missing

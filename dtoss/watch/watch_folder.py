@@ -39,6 +39,8 @@ CHANGES, BUILT, LAYOUTS = "changes", "built", "layouts"
 """Folders of :data:`SUBSCRIPTIONS`."""
 LOAD = "load"
 """The folder of a watch that holds what rounds have cost."""
+WATCH_KIND, WATCH_FORMAT = "watch", 1
+"""What commits of batches call themselves, and the format of their documents."""
 _NAMED = 5
 """Watches that a message names."""
 

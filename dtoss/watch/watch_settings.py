@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -67,9 +67,7 @@ class Settings:
         """Return what a commit's document holds of it."""
         kept = pa.schema(list(self.attributes.items())).serialize()
         return {
-            "crs": self.space.crs,
-            "metric": self.space.metric,
-            "to_lonlat": self.space.to_lonlat,
+            **asdict(self.space),
             "id": self.id_type,
             "time": self.time,
             "text": self.text,

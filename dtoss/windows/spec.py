@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dtoss.errors import StoreError
@@ -105,9 +105,8 @@ class Spec:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the folder of the windows holds of it."""
-        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        said = asdict(self)
         said["lengths"], said["names"], said["measures"] = list(self.lengths), list(self.names), list(self.measures)
-        said["space"] = {"crs": self.space.crs, "metric": self.space.metric, "to_lonlat": self.space.to_lonlat}
         return said
 
     @classmethod

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.lease import Writer
 from dtoss.commits.rejected_rows import encode_rejected, read_rejected
-from dtoss.erasure.mentions import Mentions, without_mentions
+from dtoss.erasure.mentions import Mentions, among, without_mentions
 from dtoss.partition import Ids
 from dtoss.rows.input_columns import attribute_column
 from dtoss.snapshots.lineage import runs_of
@@ -133,21 +132,15 @@ def _count_held(
     for entry in manifest["partitions"]:
         source = home.source(name, entry["file"], entry["bytes"])
         partition = decode(source.data, source.path)
-        objects += _count(_arrow(partition.ids)[: partition.owned_objects], ids)
+        objects += int(among(_arrow(partition.ids)[: partition.owned_objects], ids).sum())
     buried = tombstones_of(home, manifest)
-    deletions = 0 if buried is None else _count(buried.column("id"), ids)
+    deletions = 0 if buried is None else int(among(buried.column("id"), ids).sum())
     speaks = mentions(_id_column(manifest))
     rejected = 0
     for entry in manifest.get("quarantine", ()):
         rows = read_rejected(home.folder, "snapshots", name, *entry["file"].split("/"))
         rejected += int(speaks.mask(rows.column("row")).sum())
     return Held(objects, deletions, rejected)
-
-
-def _count(column: Any, ids: pa.Array) -> int:
-    if pa.types.is_integer(column.type) != pa.types.is_integer(ids.type):
-        return 0
-    return int(pc.sum(pc.is_in(column, value_set=ids.cast(column.type))).as_py() or 0)
 
 
 def _arrow(ids: Ids) -> pa.Array:
@@ -240,10 +233,7 @@ def _write_tombstones(home: Store, snapshot: str, last: dict[str, Any], ids: pa.
     buried = tombstones_of(home, last)
     if buried is None:
         return None
-    kept = buried
-    if pa.types.is_integer(buried.schema.field("id").type) == pa.types.is_integer(ids.type):
-        mine = pc.is_in(buried.column("id"), value_set=ids.cast(buried.schema.field("id").type))
-        kept = buried.filter(pc.invert(mine))
+    kept = buried.filter(pa.array(~among(buried.column("id"), ids)))
     left, times = (kept.column(name).combine_chunks() for name in ("id", "t"))
     since = last["tombstones"].get("since")
     return write_tombstones(

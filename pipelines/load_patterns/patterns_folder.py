@@ -24,7 +24,7 @@ from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.columnar_files import encode_parquet, read_parquet
 from dtoss.commits.file_entry import FileEntry, whole, write_entry
 from dtoss.commits.folder import Folder
-from dtoss.commits.formats import check_format
+from dtoss.commits.formats import check_document
 from dtoss.commits.lease import LEASE_SECONDS
 from dtoss.commits.named import check_name, path_in
 from dtoss.commits.table import Join, compact
@@ -126,10 +126,8 @@ class State:
     def of(cls, commit: Commit, path: str) -> State:
         """Return what a commit says."""
         said = commit.document
+        check_document(path, said, KIND, (FORMAT,))
         try:
-            if said["kind"] != KIND:
-                raise ValueError(f"its kind is {said['kind']!r:.40}, {KIND!r} is wanted")
-            check_format(path, said["format"], (FORMAT,))
             counts = said["counts"]
             return cls(
                 spec=Spec.read(said["spec"]),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dtoss.arrow_stream import rows_of_stream, stream_of
 from dtoss.buckets import BUCKETS
 from dtoss.commits.offsets import Source
-from dtoss.commits.table import tidy
+from dtoss.commits.table import remove_orphans
 from dtoss.errors import DtossError, InputError
 from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.opening import open_index
@@ -271,7 +271,7 @@ class Watching:
         if self.retain_us is not None:
             retain(self.home, self.retain_us, now_us)
         else:
-            tidy(tables_of(self.home)[0])
+            remove_orphans(tables_of(self.home)[0])
 
 
 def believed(max_ahead: int | None, now_us: int) -> int | None:

@@ -22,7 +22,7 @@ from dtoss.buckets import buckets_in
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.commits.rejected_rows import encode_rejected, read_rejected
 from dtoss.commits.table import remove_orphans
-from dtoss.erasure.mentions import Mentions, without_mentions
+from dtoss.erasure.mentions import Mentions, among, without_mentions
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import HOUR_US, FoldedWriter, write_listed
 from dtoss.watch.events.event_counts import added, encoded_tally, read_tally
@@ -120,12 +120,8 @@ class _Found:
 
     def mask(self, table: pa.Table) -> NDArray[np.bool_]:
         """Return which events are of the objects."""
-        column = table.column("object")
-        if pa.types.is_integer(column.type) != pa.types.is_integer(self.ids.type):
-            return np.zeros(len(table), np.bool_)
-        ids, names = self.ids.cast(column.type), [one for one in ("object", OTHER_COLUMN) if one in table.column_names]
-        same = [name for name in names if table.column(name).type == column.type]
-        return np.any([pc.is_in(table.column(name), value_set=ids).to_numpy() for name in same], axis=0)
+        names = [one for one in ("object", OTHER_COLUMN) if one in table.column_names]
+        return np.any([among(table.column(name), self.ids) for name in names], axis=0)
 
     def without(self, table: pa.Table) -> pa.Table:
         """Return events of which those of the objects say of nobody."""
@@ -141,11 +137,9 @@ class _Found:
         for said in self.head.commit.document.get("state") or []:
             run = open_run(self.home, Run.of(said).name)
             rows = run.taken(np.arange(len(run.key)))
-            same = pa.types.is_integer(rows.ids.type) == pa.types.is_integer(self.ids.type)
-            mine = pc.is_in(rows.ids, value_set=self.ids.cast(rows.ids.type)) if same else pa.repeat(False, len(rows))
-            whose = np.asarray(mine).astype(np.bool_)
-            if same and not len(buckets_in(said["buckets"])):  # pairs
-                whose |= np.asarray(pc.is_in(rows.attributes[OTHER_COLUMN], value_set=self.ids.cast(rows.ids.type)))
+            whose = among(rows.ids, self.ids)
+            if not len(buckets_in(said["buckets"])):  # pairs
+                whose = whose | among(rows.attributes[OTHER_COLUMN], self.ids)
             found.append(_State(said, rows, run.bucket_of_rows(np.arange(len(rows))), np.flatnonzero(whose)))
         return found
 

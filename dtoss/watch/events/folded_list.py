@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import Commit, canonical
 from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole, write_entry
 from dtoss.commits.formats import check_format
 from dtoss.commits.table import commit_change
@@ -92,7 +92,7 @@ class Contents:
             "before": self.before,
             "set_aside": self.aside.as_json(),
         }
-        data = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        data = canonical(body) + b"\n"
         return f"{FOLDED_PREFIX}{hashlib.sha256(data).hexdigest()}{FOLDED_SUFFIX}", data
 
     def check_kept(self, after: Cursor) -> None:

@@ -6,13 +6,13 @@ cursor of each that has begun; the others stand at that of the first file.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from dtoss.commits.chain import sealed
 from dtoss.commits.file_entry import whole
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.cursor import Cursor
@@ -82,7 +82,7 @@ class Reader:
         body = {"cursor": str(self.cursor), "reader": self.name}
         more = {} if self.under_way is None else {"under_way": str(self.under_way)}
         more |= {} if self.mark is None else {"mark": self.mark}
-        return _signed(body | more | {"filter": kept, "share": self.share, "shares": self.shares})
+        return sealed(body | more | {"filter": kept, "share": self.share, "shares": self.shares})
 
 
 def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
@@ -98,9 +98,10 @@ def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
     try:
         said = json.loads(data)
         found = _reader_in(said)
+        said.pop("sha256")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError):
         found = None
-    if found is None or (found.name, found.share) != (name, share) or data != _signed(said):
+    if found is None or (found.name, found.share) != (name, share) or data != sealed(said):
         path = home.folder.path(READERS, file)
         raise StoreError(
             f"{path} is damaged: it is not what was written of reader {name!r}; restore it from a copy, or say --as "
@@ -193,11 +194,3 @@ def _reader_in(said: Any) -> Reader:
         None if (end := said.get("under_way")) is None else Cursor.of(end),
         said.get("mark"),
     )
-
-
-def _signed(said: dict[str, Any]) -> bytes:
-    """Return a body as canonical JSON with its own hash."""
-    body = {name: value for name, value in said.items() if name != "sha256"}
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    body["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode() + b"\n"

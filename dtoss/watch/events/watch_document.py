@@ -10,14 +10,11 @@ from typing import Any
 from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole
-from dtoss.commits.formats import check_format
+from dtoss.commits.formats import check_document
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
-from dtoss.watch.watch_folder import Home, way_to
+from dtoss.watch.watch_folder import WATCH_FORMAT, WATCH_KIND, Home, way_to
 from dtoss.watch.watch_settings import Settings
-
-WATCH_FORMAT = 1
-"""Of the documents that this reads."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +79,7 @@ class Document:
 def document_of(home: Home, commit: Commit) -> Document:
     """Return what a commit says."""
     said, path = commit.document, home.batches.path(commit.number)
-    if said.get("kind") != "watch":
-        raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, 'watch' is wanted: it is no commit of a watch")
-    check_format(path, said.get("format"), (WATCH_FORMAT,))
+    check_document(path, said, WATCH_KIND, (WATCH_FORMAT,))
     try:
         batch = said.get("batch")
         if not isinstance(batch, dict) or not isinstance(batch.get("query"), str):

@@ -6,7 +6,7 @@ The order of the events of a file: by object, then time, then leave before enter
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from dtoss.watch.events.folded_list import Contents, contents_of
 from dtoss.watch.events.readers import readers
 from dtoss.watch.events.watch_document import Document, document_of, head_of
 from dtoss.watch.processing.event_table import EVENT_KINDS
-from dtoss.watch.subscriptions.current import base_of, file_of_change
+from dtoss.watch.subscriptions.current import Base, base_of, file_of_change
 from dtoss.watch.watch_folder import (
     BUILT,
     CHANGES,
@@ -332,22 +332,25 @@ def _and(mask: pa.Array) -> NDArray[np.bool_]:
 
 
 def _of_changes(home: Home, look: Look | None, numbers: range) -> Iterator[NamedFile]:
-    last = numbers[-1] if numbers else 0
-    changes = list(whole_ones(home.changes, partial(_files_of, home), 1, last, look))
-    needless: set[str] = set()
+    last, base = numbers[-1] if numbers else 0, Base(0, None)
     try:
         head = head_of(home)
         if look is not None and head is not None and head.changes > last:
             path = home.batches.path(head.number)
             look.wrong(f"{path} is damaged: it has adopted change {head.changes}, the highest is {last}")
-        needless = _needless_changes(home, head, changes)
+        if head is not None and head.changes:
+            # the indexes of the newest batch hold what stood before this base
+            base = base_of(home.changes.read(head.changes), home.changes.path(head.changes))
     except StoreError as error:
         if look is None:
             raise
         look.wrong(error)
-    for number, files in changes:
+    if look is None and base.entry is not None:
+        yield NamedFile(CHANGES, base.entry)
+    first = base.number + 1 if look is None else 1
+    for number, files in whole_ones(home.changes, partial(_files_of, home), first, last, look):
         for file in files:
-            stays = file.name not in needless
+            stays = number > base.number or file == base.entry
             # of bases the newest is needed: who wants an older one reads the changes instead
             needed = stays and (file is files[0] or number == last)
             yield NamedFile(CHANGES, file, needed, stays, Look.parquet)
@@ -358,21 +361,3 @@ def _files_of(home: Home, commit: Commit) -> tuple[int, list[FileEntry]]:
     path = home.changes.path(commit.number)
     base = base_of(commit, path).entry
     return commit.number, [file_of_change(commit, path), *([] if base is None else [base])]
-
-
-def _needless_changes(home: Home, head: Document | None, changes: Sequence[tuple[int, list[FileEntry]]]) -> set[str]:
-    """Return the files of changes that no table of subscriptions is made from any more.
-
-    ``head``: the newest commit; None where there is none, and all are needed.
-
-    Needed is what came after the base of the change that it has adopted: its indexes hold what stands there.
-    """
-    if head is None or head.changes == 0:
-        return set()
-    adopted = home.changes.read(head.changes)
-    base = base_of(adopted, home.changes.path(adopted.number))
-    needed = {base.entry.name} if base.entry is not None else set()
-    old: set[str] = set()
-    for number, files in changes:
-        (needed if number > base.number else old).update(file.name for file in files)
-    return old - needed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,7 @@ def encoded(built: SubscriptionIndex) -> pa.Buffer:
     about = {
         "format": _format_of(built),
         "arrays": shapes,
-        "crs": built.space.crs,
-        "metric": built.space.metric,
-        "to_lonlat": built.space.to_lonlat,
+        **asdict(built.space),
         "schema": base64.b64encode(kept).decode(),
         "texts": list(built.texts),
         "unanswered": [[one.row, one.id, one.reason] for one in built.unanswered],

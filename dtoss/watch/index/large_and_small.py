@@ -5,7 +5,7 @@ In which order the ids of two indexes of subscriptions follow one another, where
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -51,13 +51,7 @@ class Files:
 
     def as_json(self) -> dict[str, Any]:
         """Return what a commit's document holds of it."""
-        return {
-            "number": self.number,
-            "base_number": self.base_number,
-            "base": self.base,
-            "delta": self.delta,
-            "centred": self.centred,
-        }
+        return asdict(self)
 
     @classmethod
     def of(cls, said: Any) -> Files | None:

@@ -15,11 +15,11 @@ from dtoss.commits.offsets import Ledger
 from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.watch.index.large_and_small import standing_of
 from dtoss.watch.processing.expiry_events import Endings, end_of, write_resets
-from dtoss.watch.processing.watch_plan import WATCH_KIND, Plan
+from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, events_of_task
 from dtoss.watch.subscriptions.current import changes_between
+from dtoss.watch.watch_folder import WATCH_FORMAT, WATCH_KIND
 
-WATCH_DOCUMENT_FORMAT = 1
 TOLD_UNANSWERED = 1000
 """Subscriptions that a commit names with the reason why rows cannot be held against them."""
 
@@ -51,7 +51,7 @@ def commit_batch(
     before = plan.document_before()
     document = {
         "kind": WATCH_KIND,
-        "format": WATCH_DOCUMENT_FORMAT,
+        "format": WATCH_FORMAT,
         "settings": plan.settings.as_json(),
         "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
         "batch": {

@@ -6,7 +6,7 @@ The files by which a batch is spread over workers, as a commit says them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.chain import Commit
+from dtoss.commits.file_entry import whole
+from dtoss.commits.formats import check_document
 from dtoss.commits.offsets import Ledger, Source, is_committed
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.index.index_changes import Centres, prepare
@@ -23,11 +25,10 @@ from dtoss.watch.processing.last_rows import Run
 from dtoss.watch.processing.state_runs import Asked, ids_until, layers_of, newest
 from dtoss.watch.processing.watch_clock import Clock, Heard, clock_at, span_of, time_set_back
 from dtoss.watch.subscriptions.current import change_number
-from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_folder import WATCH_FORMAT, WATCH_KIND, Home
 from dtoss.watch.watch_settings import Settings
 from dtoss.witnesses import USUAL_WITNESSES
 
-WATCH_KIND = "watch"
 USUAL_GAP = 600_000_000
 """Microseconds between two rows up to which there is a way from one to the other, where none are said."""
 
@@ -137,8 +138,7 @@ def plan_batch(
     head = home.batches.head()
     said: Mapping[str, Any] = {} if head is None else head.document
     if head is not None:
-        if said.get("kind") != WATCH_KIND:
-            raise StoreError(f"{home.batches.path(head.number)} is of kind {said.get('kind')!r}: no commit of a watch")
+        check_document(home.batches.path(head.number), said, WATCH_KIND, (WATCH_FORMAT,))
         _check_same(home, Settings.of(said.get("settings")), settings)
     for name in options.carry:
         if name not in settings.columns:
@@ -240,21 +240,7 @@ class RoutingFiles:
 
     def as_json(self) -> dict[str, Any]:
         """Return what a commit's document holds of it."""
-        return {
-            "strategy": self.strategy,
-            "workers": self.workers,
-            "layout": dict(self.layout),
-            "base": None if self.base is None else dict(self.base),
-            "delta": None if self.delta is None else dict(self.delta),
-            "indexes": {key: dict(entry) for key, entry in sorted(self.indexes.items())},
-            "memory": None if self.memory is None else dict(self.memory),
-            "columns": list(self.columns),
-            "round": self.round,
-            "since": self.since,
-            "moved": self.moved,
-            "ended": None if self.ended is None else dict(self.ended),
-            "words": None if self.words is None else dict(self.words),
-        }
+        return asdict(self) | {"columns": list(self.columns)}
 
     @classmethod
     def of(cls, said: Any) -> RoutingFiles | None:
@@ -266,20 +252,8 @@ class RoutingFiles:
             for entry in (*files, *said["indexes"].values()):
                 if entry is not None and not isinstance(entry["name"], str):
                     raise ValueError("names of files")
-            return cls(
-                str(said["strategy"]),
-                int(said["workers"]),
-                said["layout"],
-                said["base"],
-                said["delta"],
-                said["indexes"],
-                said["memory"],
-                tuple(said["columns"]),
-                int(said["round"]),
-                int(said["since"]),
-                int(said["moved"]),
-                said["ended"],
-                said["words"],
-            )
+            for name in ("workers", "round", "since", "moved"):
+                whole(said[name], name)
+            return cls(**{one.name: said[one.name] for one in fields(cls)} | {"columns": tuple(said["columns"])})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(f"the layout of a commit is damaged: {error}; restore the commit from a copy") from None

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.commits.chain import Commit, Conflict
+from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import encode_parquet
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.commits.orphans import clear_unneeded
+from dtoss.commits.table import commit_change
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.ids import as_list
@@ -37,8 +38,6 @@ from dtoss.watch.subscriptions.json_text import with_arcs
 from dtoss.watch.subscriptions.text_columns import ids_of
 from dtoss.watch.watch_folder import CHANGES, Home
 
-CHANGE_TRIES = 20
-"""How often a change is made again, where others were faster."""
 BASE_NAME = "base-"
 """How names of files of bases begin."""
 ASKED_GROUP_BYTES = 4 << 20
@@ -133,24 +132,25 @@ def upgrade(home: Home) -> Change:
 def _commit(
     home: Home,
     change: Callable[[int], tuple[pa.Table, pa.Array, Change]],
-    replace: bool,
+    anew: bool,
     space: Space | None,
     stay: bool = False,
 ) -> Change:
     """Make a change; with ``stay`` what it adds keeps the version that it has."""
-    for _ in range(CHANGE_TRIES):
-        head = home.changes.last() if home.asked.there() else None
-        if head is not None and not head.document:
-            home.changes.head()  # says what is wrong with it
+    done = Change(0, 0, 0, 0, 0)
+
+    def document(head: Commit | None) -> dict[str, Any] | None:
+        nonlocal done
         number = 0 if head is None else head.number
         added, gone, counts = change(number)
+        done = replace(counts, number=number)
         if not len(added) and not len(gone):
-            return Change(number, counts.added, counts.changed, counts.removed, counts.same)
+            return None
         file = _written(home, _rows_of(added, gone, stay), "")
         # nothing of before stands any more: what was before needs not be read
-        whole = replace and not counts.same and head is not None
+        whole = anew and not counts.same and head is not None
         base, pending = (Base(number, None), 0) if whole else _base(home, head)
-        document = {
+        return {
             "kind": CHANGE_KIND,
             "file": file["name"],
             "sha256": file["sha256"],
@@ -160,19 +160,13 @@ def _commit(
             "removed": counts.removed,
             "count": _count(home, head) + counts.added - counts.removed,
             "replace": whole,
-            "space": _space_in(head) if space is None else _as_json(space),
+            "space": _space_in(head) if space is None else asdict(space),
             "base": base.as_json(),
             "pending": pending + file["rows"],
         }
-        try:
-            made = home.changes.append(document, head)
-        except Conflict:
-            continue
-        return Change(made.number, counts.added, counts.changed, counts.removed, counts.same)
-    raise Conflict(
-        f"the subscriptions of watch {home.name!r} were changed by others {CHANGE_TRIES} times meanwhile: nothing was "
-        "changed, start again"
-    )
+
+    made = commit_change(home.changes, document)
+    return done if made is None else replace(done, number=made.number)
 
 
 def _count(home: Home, head: Commit | None) -> int:
@@ -245,7 +239,3 @@ def _ids_of(table: pa.Table) -> pa.Array:
 def _space_in(head: Commit | None) -> dict[str, Any] | None:
     found: dict[str, Any] | None = None if head is None else head.document.get("space")
     return found
-
-
-def _as_json(space: Space) -> dict[str, Any]:
-    return {"crs": space.crs, "metric": space.metric, "to_lonlat": space.to_lonlat}

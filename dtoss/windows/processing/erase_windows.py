@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dtoss.buckets import BUCKETS
 from dtoss.column_rows import take_rows
 from dtoss.commits.log_compaction import clear_passing
 from dtoss.commits.rejected_rows import read_rejected
-from dtoss.erasure.mentions import Mentions, without_mentions
+from dtoss.erasure.mentions import Mentions, among, without_mentions
 from dtoss.windows.processing.hour_compaction import written_aside
 from dtoss.windows.processing.window_commit import said_of
 from dtoss.windows.spec import Spec
@@ -79,10 +78,7 @@ def _states(home: Home, head: Document) -> Iterator[tuple[tuple[int, ...], Objec
 
 def _of(state: ObjectState, ids: pa.Array) -> ObjectState:
     """Return the state of some objects."""
-    if pa.types.is_integer(state.ids.type) != pa.types.is_integer(ids.type):
-        return state.take(np.zeros(0, np.int64))
-    mine = np.asarray(pc.is_in(state.ids, value_set=ids.cast(state.ids.type)))
-    return state.take(np.flatnonzero(mine))
+    return state.take(np.flatnonzero(among(state.ids, ids)))
 
 
 def _aside(home: Home, head: Document, hours: Hours) -> Iterator[pa.Table]:
@@ -107,7 +103,7 @@ def _state_again(
     written, left = [], []
     for of, state in states:
         gone = _of(state, ids)
-        stays = state.take(np.flatnonzero(~np.asarray(pc.is_in(state.ids, value_set=gone.ids))))
+        stays = state.take(np.flatnonzero(~among(state.ids, gone.ids)))
         written.append(Part(write_objects(home, stays), of))
         left.append(reached_of(spec, gone.t[gone.first[1:][np.diff(gone.first) > 0] - 1]))
     lost = add_counts(left)

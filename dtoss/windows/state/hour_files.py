@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import Commit, canonical
 from dtoss.commits.file_entry import FileEntry, checked_bytes, whole, write_entry
 from dtoss.errors import StoreError
 from dtoss.windows.storage.window_document import Document, Part
@@ -85,7 +85,7 @@ class Hours:
             "since": self.since,
             "until": None if self.until == NO_TIME else self.until,
         }
-        return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+        return canonical(said)
 
 
 def hours_of(home: Home, document: Document) -> Hours:

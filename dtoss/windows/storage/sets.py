@@ -17,7 +17,7 @@ from typing import Any
 
 from dtoss.commits.chain import COMMITS, Commit
 from dtoss.commits.file_entry import whole
-from dtoss.commits.formats import check_format
+from dtoss.commits.formats import check_document
 from dtoss.errors import StoreError
 from dtoss.windows.storage.window_folder import ROOMS, SETS, Home
 
@@ -96,9 +96,7 @@ def sets_of(home: Home) -> Sets:
 def read_sets(home: Home, commit: Commit) -> Sets:
     """Return the sets that a commit says."""
     said, path = commit.document, home.sets.path(commit.number)
-    if said.get("kind") != SETS_KIND:
-        raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, '{SETS_KIND}' is wanted")
-    check_format(path, said.get("format"), (SETS_FORMAT,))
+    check_document(path, said, SETS_KIND, (SETS_FORMAT,))
     try:
         answering = tuple(
             Answering(whole(one["set"], "set", 1), None if one["since"] is None else whole(one["since"], "since", None))

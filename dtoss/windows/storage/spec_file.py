@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
 
+from dtoss.commits.chain import canonical, sealed
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.formats import check_format
 from dtoss.errors import InputError, StoreError
@@ -38,20 +37,11 @@ def fixed_of(home: Home) -> FixedSpec | None:
             raise ValueError(f"it is of kind {said['kind']!r:.60}")
         check_format(path, said["format"], (SPEC_FORMAT,))
         body = {name: said[name] for name in ("kind", "format", "spec", "keys")}
-        if data != (_encoded(body) if "sha256" in said else _canonical(body) + b"\n"):  # earlier ones had none
+        if data != (sealed(body) if "sha256" in said else canonical(body) + b"\n"):  # earlier ones had none
             raise ValueError("it does not have the hash that it says")
         return FixedSpec(Spec.of(said["spec"]), FileEntry.of(said["keys"]))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged: {error!s:.200}; restore it from a copy") from None
-
-
-def _encoded(body: dict[str, Any]) -> bytes:
-    """Return the bytes of a file with its own hash: of a number that has changed nothing else would tell."""
-    return _canonical(body | {"sha256": hashlib.sha256(_canonical(body)).hexdigest()}) + b"\n"
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def read_spec(home: Home) -> FixedSpec:
@@ -70,7 +60,7 @@ def fix(home: Home, wanted: FixedSpec) -> None:
         "spec": wanted.spec.as_json(),
         "keys": wanted.keys.as_json(),
     }
-    data = _encoded(body)
+    data = sealed(body)
     held = fixed_of(home)
     if held is None:
         home.folder.make()

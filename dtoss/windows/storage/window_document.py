@@ -9,7 +9,7 @@ from typing import Any
 from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry, whole
-from dtoss.commits.formats import check_format
+from dtoss.commits.formats import check_document
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
@@ -82,11 +82,7 @@ class Document:
 def document_of(home: Home, commit: Commit) -> Document:
     """Return what a commit says."""
     said, path = commit.document, home.batches.path(commit.number)
-    if said.get("kind") != WINDOWS_KIND:
-        raise StoreError(
-            f"{path} is of kind {said.get('kind')!r:.60}, '{WINDOWS_KIND}' is wanted: no commit of windows"
-        )
-    check_format(path, said.get("format"), (DOCUMENT_FORMAT,), "count the rows anew under another --name")
+    check_document(path, said, WINDOWS_KIND, (DOCUMENT_FORMAT,), "count the rows anew under another --name")
     try:
         marks = [
             None if said.get(name) is None else whole(said[name], name, None)

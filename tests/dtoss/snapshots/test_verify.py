@@ -215,6 +215,27 @@ def test_missing_and_cut_files(tmp_path):
         verify_store(Store(store.path))
 
 
+class Leaving(Store):
+    """A store whose oldest snapshot goes as soon as its manifest was read."""
+
+    def manifest(self, snapshot=None):
+        found = super().manifest(snapshot)
+        if snapshot == min(self.snapshots()) and len(self.snapshots()) > 1:
+            shutil.rmtree(self.file("snapshots", snapshot))
+        return found
+
+
+def test_a_snapshot_that_goes_meanwhile_is_left_out(tmp_path):
+    """It is no damage, and counts nowhere."""
+    for _ in range(2):
+        stored(index_of(), tmp_path / "store")
+    store = Leaving(str(tmp_path / "store"))
+    new = store.snapshots()[-1]
+    found = verify_store(store)
+    assert (found.damaged, found.broken, store.snapshots()) == ([], set(), [new])
+    assert found.as_json() == verify_store(Store(store.path)).as_json()
+
+
 def test_snapshots_by_name(tmp_path):
     """Only the one that is asked for; none of another name, and nothing where there is no store."""
     for _ in range(2):

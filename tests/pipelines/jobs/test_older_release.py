@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,9 +21,13 @@ from dtoss.windows.storage.spec_file import fixed_of
 from dtoss.windows.storage.window_folder import Home
 from pipelines.windowing.begin_windows import stands_for
 from pipelines.windowing.window_options import read_asked
-from tests.left_behind import unpack
+from tests.left_behind import SAMPLE, unpack
 from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.samples.older_release import BEGIN, FENCES, LOOP, WATCH, rows_of
+
+ROOT = Path(__file__).parents[3]
+CHECKOUT = "24cedc2"
+"""The state whose stores are made on the spot."""
 
 
 def arrives(number):
@@ -94,9 +102,29 @@ def test_windows_go_on_with_the_edges_that_they_began_with(tmp_path, monkeypatch
 
 def test_all_of_it_goes_on(tmp_path, monkeypatch, command):
     """The third file, after two that the older release has read: all is as if this one had read all three."""
+    go_on(tmp_path, monkeypatch, command, SAMPLE)
+
+
+@pytest.mark.deep("a checkout of before compiles its kernels: minutes; the test above reads what one has left")
+def test_what_a_checkout_of_before_leaves_goes_on(tmp_path, monkeypatch, command):
+    """Made on the spot, by the state before tables were described once."""
+    packed = subprocess.run(["git", "archive", CHECKOUT], cwd=ROOT, capture_output=True, check=False)
+    if packed.returncode:
+        pytest.skip(f"commit {CHECKOUT} is not here")
+    for name in ("code", "left"):
+        (tmp_path / name).mkdir()
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as code:
+        code.extractall(tmp_path / "code", filter="data")
+    made = [sys.executable, str(ROOT / "tests" / "samples" / "older_release.py"), str(tmp_path / "left.tar.xz")]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "code")}
+    subprocess.run(made, cwd=tmp_path / "left", env=environment, stdout=subprocess.DEVNULL, check=True)
+    go_on(tmp_path, monkeypatch, command, tmp_path / "left.tar.xz")
+
+
+def go_on(tmp_path, monkeypatch, command, sample):
     for name in ("whole", "begun"):
         (tmp_path / name).mkdir()
-        unpack(tmp_path / name)
+        unpack(tmp_path / name, sample)
     monkeypatch.chdir(tmp_path / "whole")
     for old in ("store", "history", "updates"):
         Path(old).rename(f"{old}-before")

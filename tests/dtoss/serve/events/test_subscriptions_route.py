@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 import pytest
 
+from dtoss.commits import table as commits_table
 from dtoss.serve.auth.admission import Doors as TokenDoors
 from dtoss.serve.core.pool import WorkStopped
 from dtoss.serve.core.server_settings import Limits, Sizes
 from dtoss.serve.requests import subscription_changes
 from dtoss.serve.routes import subscriptions
-from dtoss.watch.subscriptions import changes
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.subscriptions.subscription_files import read_files
@@ -258,7 +258,7 @@ def test_who_may_write(index, tmp_path):
 
 def test_two_servers_and_a_command_change_at_once(index, tmp_path, monkeypatch):
     """Each change is one; nothing is lost, and a stream tells what they ask for."""
-    monkeypatch.setattr(changes, "CHANGE_TRIES", 4 * 8)  # however often the others are faster
+    monkeypatch.setattr(commits_table, "COMMIT_TRIES", 4 * 8)  # however often the others are faster
     watch = Watch(tmp_path).begin()
     watch.batch()
     failed = []

@@ -209,7 +209,7 @@ def test_a_change_that_was_adopted_and_is_gone(tmp_path):
 def test_documents_that_are_none(tmp_path):
     """A commit may be whole and yet not be one of a watch: an error that names it."""
     cases = [
-        ({"kind": "history"}, "no commit of a watch"),
+        ({"kind": "history"}, "'watch' is wanted"),
         ({"format": 2}, "has format 2, this dtoss reads 1: install a newer one"),
         ({"format": True}, "has format True, this dtoss reads 1: restore it"),
         ({"batch": {}}, "batch is"),
