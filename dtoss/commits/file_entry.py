@@ -12,12 +12,13 @@ import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
 from dtoss.errors import StoreError, naming
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 """Of files that a document lists: never a path."""
@@ -108,6 +109,8 @@ def checked_bytes(folder: Folder, room: str, file: FileEntry) -> bytes:
 
 def open_entry(folder: Folder, room: str, file: FileEntry) -> pa.NativeFile:
     """Return a file of which some is read: a small one with its bytes compared, a large one with its size."""
+    import pyarrow as pa
+
     path = folder.path(room, file.name)
     if file.bytes <= HASHED_BYTES or not isinstance(folder, LocalFolder | RemoteFolder):
         return pa.BufferReader(checked_bytes(folder, room, file))
@@ -147,6 +150,8 @@ def map_entry(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
 def mapped_bytes(folder: Folder, *parts: str) -> pa.Buffer | None:
     """Return the bytes of a file, mapped on a disk and read whole from elsewhere; None where it is missing."""
     if not isinstance(folder, LocalFolder):
+        import pyarrow as pa
+
         data = folder.read(*parts)
         return None if data is None else pa.py_buffer(data)
     try:
@@ -176,6 +181,8 @@ def map_file(path: str) -> tuple[pa.Buffer, os.stat_result]:
     Python's own maps keep a descriptor each, before 3.13 always. Arrow's are closed here: what was read of one holds
     the whole map. One byte is read, for Arrow lets the disk fetch all that is; nothing waits for it.
     """
+    import pyarrow as pa
+
     there = os.stat(path)  # noqa: PTH116
     if there.st_size == 0:  # nothing to map
         return pa.py_buffer(b""), there

@@ -11,9 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.chain import Chain, Commit, Conflict, silent
 from dtoss.commits.file_entry import FileEntry, merged_from
@@ -21,6 +19,9 @@ from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_unneeded
 from dtoss.commits.verify_report import Look, VerifyReport, noting, verify_chain
 from dtoss.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COMMIT_TRIES = 20
 """How often a change is made anew where others commit meanwhile."""
@@ -30,7 +31,7 @@ Check = Callable[[Look, str, bytes, FileEntry], object]
 """Looks at the bytes of a file, which are as they are listed: of (look, path, bytes, file)."""
 
 
-Join = Callable[[list[pa.Table]], pa.Table]
+Join = Callable[[list["pa.Table"]], "pa.Table"]
 """Makes the rows of one file of those of several."""
 
 
@@ -169,7 +170,7 @@ def compact(
     rows: pa.Table,
     read: Callable[[FileEntry], pa.Table],
     write: Callable[[pa.Table], FileEntry],
-    join: Join = pa.concat_tables,
+    join: Join | None = None,
     most: int | None = None,
 ) -> tuple[FileEntry, ...]:
     """Return the files that a commit names, oldest first, with rows that come.
@@ -177,6 +178,10 @@ def compact(
     They are written with the rows of the newest files that are not much larger, so that files stay few and a row is
     written anew only so often as what came doubles. ``most``: rows from which on a file is not written anew.
     """
+    if join is None:
+        from pyarrow import concat_tables
+
+        join = concat_tables
     stay = merged_from([file.rows for file in files], len(rows))
     while most is not None and stay < len(files) and files[stay].rows >= most:
         stay += 1

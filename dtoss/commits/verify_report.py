@@ -9,15 +9,15 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.chain import COMMITS, HINT, RESTORE, Chain, decode, file_of, log_of
 from dtoss.commits.file_entry import ANY_BYTES, FileEntry, mapped_bytes
 from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError, Unreadable, unreadable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass
@@ -133,26 +133,39 @@ class Look:
 
     def parquet(self, path: str, data: bytes, file: FileEntry) -> pa.Table | None:
         """Return the rows of a Parquet file; None where it has others."""
-        return self._table(path, file, lambda: pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False))
+        return self._table(path, file, lambda: _rows_of_parquet(data))
 
     def arrow(self, path: str, data: bytes, file: FileEntry) -> pa.Table | None:
         """Return the rows of an Arrow file; None where it has others."""
-        return self._table(path, file, lambda: pa.ipc.open_file(pa.BufferReader(data)).read_all())
+        return self._table(path, file, lambda: _rows_of_arrow(data))
 
     def any_arrow(self, path: str, data: bytes, file: FileEntry) -> None:
         """Look whether an Arrow file can be read, which is listed with the rows of something else."""
-        self._table(path, None, lambda: pa.ipc.open_file(pa.BufferReader(data)).read_all())
+        self._table(path, None, lambda: _rows_of_arrow(data))
 
     def _table(self, path: str, file: FileEntry | None, read: Callable[[], pa.Table]) -> pa.Table | None:
         try:
             table = read()
-        except (pa.ArrowInvalid, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             self.wrong(f"{path} is damaged: {error!s:.200}")
             return None
         if file is not None and table.num_rows != file.rows:
             self.wrong(f"{path} is damaged: it has {table.num_rows:,} rows, {file.rows:,} are listed")
             return None
         return table
+
+
+def _rows_of_parquet(data: bytes) -> pa.Table:
+    from pyarrow import BufferReader
+    from pyarrow.parquet import ParquetFile
+
+    return ParquetFile(BufferReader(data)).read(use_threads=False)
+
+
+def _rows_of_arrow(data: bytes) -> pa.Table:
+    from pyarrow import BufferReader, ipc
+
+    return ipc.open_file(BufferReader(data)).read_all()
 
 
 def verify_chain(chain: Chain, first: int = 1) -> Iterator[str | OSError]:
