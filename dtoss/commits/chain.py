@@ -73,7 +73,7 @@ def encode(commit: Commit) -> bytes:
         "time": commit.time,
         "writer": commit.writer,
     }
-    return sealed(body)
+    return seal(body)
 
 
 def decode(data: bytes, number: int, path: str) -> Commit:
@@ -100,7 +100,7 @@ def decode(data: bytes, number: int, path: str) -> Commit:
     return commit
 
 
-def sealed(body: dict[str, Any]) -> bytes:
+def seal(body: dict[str, Any]) -> bytes:
     """Return a line of canonical JSON that holds its own hash, as ``sha256``."""
     return canonical(body | {"sha256": hashlib.sha256(canonical(body)).hexdigest()}) + b"\n"
 

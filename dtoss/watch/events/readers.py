@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.chain import sealed
+from dtoss.commits.chain import seal
 from dtoss.commits.file_entry import whole
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.cursor import Cursor
@@ -82,7 +82,7 @@ class Reader:
         body = {"cursor": str(self.cursor), "reader": self.name}
         more = {} if self.under_way is None else {"under_way": str(self.under_way)}
         more |= {} if self.mark is None else {"mark": self.mark}
-        return sealed(body | more | {"filter": kept, "share": self.share, "shares": self.shares})
+        return seal(body | more | {"filter": kept, "share": self.share, "shares": self.shares})
 
 
 def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
@@ -101,7 +101,7 @@ def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
         said.pop("sha256")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError):
         found = None
-    if found is None or (found.name, found.share) != (name, share) or data != sealed(said):
+    if found is None or (found.name, found.share) != (name, share) or data != seal(said):
         path = home.folder.path(READERS, file)
         raise StoreError(
             f"{path} is damaged: it is not what was written of reader {name!r}; restore it from a copy, or say --as "

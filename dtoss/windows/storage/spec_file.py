@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from dtoss.commits.chain import canonical, sealed
+from dtoss.commits.chain import canonical, seal
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.formats import check_format
 from dtoss.errors import InputError, StoreError
@@ -37,7 +37,7 @@ def fixed_of(home: Home) -> FixedSpec | None:
             raise ValueError(f"it is of kind {said['kind']!r:.60}")
         check_format(path, said["format"], (SPEC_FORMAT,))
         body = {name: said[name] for name in ("kind", "format", "spec", "keys")}
-        if data != (sealed(body) if "sha256" in said else canonical(body) + b"\n"):  # earlier ones had none
+        if data != (seal(body) if "sha256" in said else canonical(body) + b"\n"):  # earlier ones had none
             raise ValueError("it does not have the hash that it says")
         return FixedSpec(Spec.of(said["spec"]), FileEntry.of(said["keys"]))
     except (ValueError, KeyError, TypeError) as error:
@@ -60,7 +60,7 @@ def fix(home: Home, wanted: FixedSpec) -> None:
         "spec": wanted.spec.as_json(),
         "keys": wanted.keys.as_json(),
     }
-    data = sealed(body)
+    data = seal(body)
     held = fixed_of(home)
     if held is None:
         home.folder.make()
