@@ -60,7 +60,6 @@ def terminal(monkeypatch):
     monkeypatch.setenv("DTOSS_QUIET", "compiling")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(build_progress, "LONG_SECONDS", 0.0)
-    monkeypatch.setattr(build_progress, "POLL_SECONDS", 0.01)
     return screen
 
 

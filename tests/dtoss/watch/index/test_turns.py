@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.watch.index.large_and_small import turns_of
+
+pytestmark = pytest.mark.checked
 
 ids = st.lists(st.text(st.sampled_from("ab\u00fc\U0001f600"), max_size=4), unique=True, max_size=20)
 

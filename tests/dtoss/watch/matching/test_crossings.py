@@ -14,6 +14,8 @@ from dtoss.watch.watch_settings import Rows
 from tests.dtoss.watch.judged_ways import met_in_plane, met_on_sphere
 from tests.examples import examples
 
+pytestmark = pytest.mark.checked
+
 SPOTS = [(0.0, 0.0), (179.99, 0.0), (-179.98, 60.0), (30.0, 89.95), (77.0, -89.9), (-73.98, 40.75), (10.0, -33.0)]
 
 

@@ -12,6 +12,8 @@ from tests.dtoss.watch.processing.held import held_equal
 from tests.dtoss.watch.streams import change, circle, run, settings_of, told
 from tests.examples import examples
 
+pytestmark = pytest.mark.checked
+
 
 @pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.deep("more seeds of the same kind"))])
 @pytest.mark.parametrize("room", [1, 3])

@@ -114,6 +114,7 @@ def test_pairs_without_a_store_are_the_loops(seed):
     assert found.schema.metadata == {b"crowded": b"0"}
 
 
+@pytest.mark.checked
 def test_a_crowd_without_a_store_is_counted():
     """150 in one place: each is near to a hundred others at most; a row of one who has left makes room."""
     watch = dtoss.subscriptions([{"id": "a", "events": ["enter"], "near": {"metres": 5}}])
@@ -124,6 +125,7 @@ def test_a_crowd_without_a_store_is_counted():
     assert len(found) + int(found.schema.metadata[b"crowded"]) == 150 * 149 / 2
 
 
+@pytest.mark.checked
 def test_nothing_speaks_of_who_was_erased(tmp_path):
     """Neither events of others, nor pairs that are near."""
     home = Home(str(tmp_path))
@@ -146,6 +148,7 @@ def _crowd(count):
     return Moves(places, sides, np.arange(count), places.copy(), sides)
 
 
+@pytest.mark.checked
 def test_a_crowd_has_a_bound():
     """Each object is near to so many at most; what is more is counted, and nobody leaves who has not entered."""
     none = np.zeros((0, 2), np.int64)

@@ -9,6 +9,8 @@ from dtoss.windows.aggregation import sweep
 from dtoss.windows.aggregation.pane_cells import sorted_cells
 from tests.dtoss.windows.aggregation.test_groups_step import SECOND, expected, final_rows, played, spec
 
+pytestmark = pytest.mark.checked
+
 
 def stream(seed):
     """Batches of rows of four objects, some of them late."""
