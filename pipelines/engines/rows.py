@@ -6,7 +6,7 @@ A job is written once, of these verbs. It does not know which engine carries the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,13 @@ from dtoss.partition import numbers, texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Work: TypeAlias = Callable[[Batches], Batches]
 """What a task does: a plain function of its batches."""
 NumberedWork: TypeAlias = Callable[[int, Batches], Batches]
 """What a task does that knows its number."""
-Schema: TypeAlias = Union[pa.Schema, str, "StructType"]
+Schema: TypeAlias = pa.Schema | str
 """Columns: of Arrow, or as Spark writes them."""
 
 

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
+from dtoss.buckets import hashes_of
+from dtoss.cells.changed_cells import Before, changed_cells
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import DECLARED
 from dtoss.compiled.mode import CHECKED
@@ -89,6 +91,15 @@ def less_asked(index, asked):
     (polygon,) = as_polygons(np.array(POLYGON), index.space)
     yield "held by strips", shape_of(polygon, worth_tables=0).holds(asked, vectors)
     yield "held by edges", inside(vectors, polygon)
+    sites = max((part.sites for part in index.parts.all()), key=len)
+    bounds = None if index.space.dimension == 3 else np.array([-60.0, -60.0, 60.0, 60.0])
+    stays = np.arange(len(sites)) % 17 != 3
+    made = voronoi(sites[stays], bounds)
+    before = Before(made.first, made.neighbours, made.area, made.radius, made.compact)
+    stood = np.where(stays, np.cumsum(stays) - 1, -1).astype(np.int32)
+    made, cut = changed_cells(sites, bounds, before, stood, fewest=0, most=np.inf)
+    yield "changed cells", (made.first, made.neighbours, made.area, made.radius, cut)
+    yield "hashes of numbers", hashes_of(pa.array(np.arange(-2, len(index))))
 
 
 def bytes_of(answer):

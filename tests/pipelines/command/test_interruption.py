@@ -171,7 +171,7 @@ def test_an_interrupted_rebuild_leaves_nothing(tmp_path, positions, engine, kind
         ("numba", ["knn", "--store", STORE, "--at", "1", "2"]),
         ("pyarrow", ["knn", "--store", STORE, "--at", "1", "2"]),
         ("typer", ["export", "--store", "x"]),
-        ("pipelines.command.planner", ["export", "--store", "x"]),
+        ("pipelines.command.export_command", ["export", "--store", "x"]),
     ],
 )
 def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command, tmp_path):

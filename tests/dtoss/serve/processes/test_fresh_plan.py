@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 from tests.dtoss.serve.processes.fresh_plan import fresh_plan, in_memory
-from tests.dtoss.serve.processes.test_fresh_server import NOW, START, children_of, key_of
+from tests.dtoss.serve.processes.test_fresh_server import children_of, key_of, some_time_ago, three_objects
 
 
 def test_rows_are_found_on_all_servers_through_the_death_of_the_one_that_writes(tmp_path):
     """Another one goes on, at no lower number; one that comes again answers as they do, and nothing is left."""
-    with fresh_plan(tmp_path, START, 2) as plan:
+    now = some_time_ago()
+    with fresh_plan(tmp_path, three_objects(now), 2) as plan:
         writer = plan.writer
         here, other = plan.servers[writer], plan.servers[1 - writer]
-        seq = other.put({"id": 1, "lon": 8.5, "lat": 50.5, "t": NOW + 20}, {"id": 2, "t": NOW + 20, "deleted": True})
+        seq = other.put({"id": 1, "lon": 8.5, "lat": 50.5, "t": now + 20}, {"id": 2, "t": now + 20, "deleted": True})
         places = {1: [8.5, 50.5], 3: [10.0, 52.0]}
         assert seq == 2
         assert here.places(seq) == other.places(seq) == places
@@ -29,7 +30,7 @@ def test_rows_are_found_on_all_servers_through_the_death_of_the_one_that_writes(
         assert place.is_dir()
         plan.kill(writer)
         assert other.ask("/readyz")[0] == 200
-        seq = other.put({"id": 7, "lon": 1.0, "lat": 2.0, "t": NOW + 30})
+        seq = other.put({"id": 7, "lon": 1.0, "lat": 2.0, "t": now + 30})
         places[7] = [1.0, 2.0]
         assert seq == 3
         assert other.places(seq) == places
@@ -49,8 +50,9 @@ def test_a_hundred_kills_lose_no_row_on_any_server(tmp_path):
     """Of whole servers, parents, builders, workers and cycles, with servers that are frozen; judged by brute force."""
     rng = np.random.default_rng(11)
     ids = list(range(1, 41))
-    start = {"id": ids, "lon": [float(id) for id in ids], "lat": [50.0] * 40, "t": [NOW] * 40}
-    best = {id: {"id": id, "lon": float(id), "lat": 50.0, "t": NOW} for id in ids}
+    now = some_time_ago()
+    start = {"id": ids, "lon": [float(id) for id in ids], "lat": [50.0] * 40, "t": [now] * 40}
+    best = {id: {"id": id, "lon": float(id), "lat": 50.0, "t": now} for id in ids}
     run = (sys.executable, "-m", "dtoss", "run", "--store", tmp_path / "store", "--updates", tmp_path / "in")
     run += ("--pivots", "keep", "--cycles", "1", "--done", "delete")
     kills, seen = 0, dict.fromkeys(range(3), 0)
@@ -58,7 +60,7 @@ def test_a_hundred_kills_lose_no_row_on_any_server(tmp_path):
         while kills < 100:
             rows = []
             for _ in range(rng.integers(1, 4)):
-                row = {"id": int(rng.integers(1, 51)), "t": NOW + kills + int(rng.choice([0, 0, 1, -1, -20]))}
+                row = {"id": int(rng.integers(1, 51)), "t": now + kills + int(rng.choice([0, 0, 1, -1, -20]))}
                 lon, lat = rng.uniform(-180, 180, 2).round(1).tolist()
                 gone = rng.random() < 0.2
                 rows.append(row | ({"deleted": True} if gone else {"lon": lon, "lat": lat / 2}))
