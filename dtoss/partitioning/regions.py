@@ -153,8 +153,10 @@ def _least_distances(
     for g in range(len(first)):
         apart = np.linalg.norm(centre - centre[g], axis=1)
         gap = apart - radius - radius[g] - BORDER_SLACK * (apart + radius + radius[g])
-        gap = np.maximum(gap, 1e-150)  # what is divided by it stays finite
-        yield (0.5 - BORDER_SLACK) * gap - (np.maximum(heaviest - lightest[g], 0.0) + rounding) / (2.0 * gap)
+        gap = np.maximum(gap, 1e-150)
+        with np.errstate(over="ignore"):  # in a plane of 1e89 it is minus infinity, which is a bound as well
+            least = (0.5 - BORDER_SLACK) * gap - (np.maximum(heaviest - lightest[g], 0.0) + rounding) / (2.0 * gap)
+        yield least
 
 
 def _distances(

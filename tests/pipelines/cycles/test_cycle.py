@@ -13,8 +13,8 @@ import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify_store import verify_store
 from pipelines.cycle import cycle
 from pipelines.cycles import write_snapshot
 from pipelines.cycles.spread import NOTHING, USUAL

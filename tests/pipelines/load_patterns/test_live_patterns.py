@@ -390,7 +390,7 @@ def test_commits_of_others_are_refused(world, tmp_path):
     """Another kind, a later format, or fields that are none."""
     home = Home(world.store, "live")
     home.folder.make()
-    for document, why in (({"kind": "watch"}, "its kind is 'watch'"), ({"kind": "patterns", "format": 9}, "reads 1")):
+    for document, why in (({"kind": "watch"}, "'patterns' is wanted"), ({"kind": "patterns", "format": 9}, "reads 1")):
         home.chain.append(document, home.chain.head())
         with pytest.raises(StoreError, match=why):
             patterns_bytes(world, tmp_path / "live.parquet")
