@@ -33,9 +33,13 @@ LEAST_SHARE = 0.92
 CHEAP = [
     f"tests/dtoss/{file}.py"
     for file in ("test_small_worlds", "tiles/test_small_tiles", "tiles/test_clipping", "watch/matching/test_row_order",
-                 "watch/matching/test_spoken", "windows/aggregation/test_groups_step")
+                 "watch/matching/test_spoken", "windows/aggregation/test_groups_step", "watch/index/test_turns",
+                 "watch/matching/test_crossings", "watch/processing/test_pairs", "windows/aggregation/test_sweeps")
 ]  # fmt: skip
-DEARER = "nearest or one_place or awkward_worlds or through_files or opened_when or round_a_pole or picked_by"
+DEARER = (
+    "nearest or one_place or awkward_worlds or through_files or opened_when or round_a_pole or picked_by "
+    "or all_panes or crowd_of_places or on_the_sphere"
+)
 """Tests of these files that are left to the deep tier, by words of their names."""
 CHEAP_SHARE = 0.75
 """Of the lines of kernels, at least so many are run by those of make test."""
