@@ -56,6 +56,26 @@ def test_offsets_go_from_segment_to_segment(tmp_path):
     reader.close()
 
 
+def test_offsets_of_rows_that_were_taken_back_are_not_said_later(tmp_path):
+    """The next sync is of what came after them."""
+    disk = FaultyDisk()
+    writer = writer_of(tmp_path, disk=disk)
+    disk.fault = BROKEN
+    writer.append(rows_of([1, 2]), ReadUpto("a", {0: 2}))
+    disk.at = disk.steps + 1
+    with pytest.raises(StoreError):
+        writer.sync()
+    writer.append(rows_of([5]), ReadUpto("b", {4: 1}))
+    writer.sync()
+    known = {"b": ReadUpto("b", {4: 1})}
+    assert writer.upto == known
+    writer.close()
+    again = writer_of(tmp_path)
+    assert again.upto == known
+    again.close()
+    assert ids_in(tmp_path) == [5]
+
+
 def test_a_log_of_offsets_alone_does_not_grow(tmp_path):
     """It is made anew by its size, and nothing is sealed."""
     writer = writer_of(tmp_path, seal_bytes=3_000)
