@@ -104,13 +104,13 @@ def renew(plan: CyclePlan, dropped: str | None, wanted: Sequence[Wanted]) -> lis
     count, uint8; None where all count.
     """
     flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
-    made = [_renewed(plan, flags, one) for one in wanted]
+    made = [_renew(plan, flags, one) for one in wanted]
     numbers = [one.number for one in wanted]
     write_share(plan.build, numbers, [share for _, share in made])
     return [entry | {"border": share_of(numbers)} for entry, _ in made]
 
 
-def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -> tuple[dict[str, Any], Border]:
+def _renew(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -> tuple[dict[str, Any], Border]:
     number, build = wanted.number, plan.build
     partition = plan.standing(number)
     came = []

@@ -160,7 +160,7 @@ class Gathering:
     def _group(self, served: ServedSnapshot, group: Alike) -> None:
         try:
             if served.share is not None:
-                kept = self._forwarded(served, group)
+                kept = self._forward(served, group)
                 if len(kept) < len(group.asked):
                     group = group.take(kept)
             if len(group.asked):
@@ -191,7 +191,7 @@ class Gathering:
                 asked.answered(served, body)
         self._record(group, left)
 
-    def _forwarded(self, served: ServedSnapshot, group: Alike) -> NDArray[np.int64]:
+    def _forward(self, served: ServedSnapshot, group: Alike) -> NDArray[np.int64]:
         """Return the rows whose homes are here; the others go to their servers at the end of this turn."""
         circle, share = self._state.circle, served.share
         assert circle is not None
