@@ -4,7 +4,8 @@ Storm's 22 machines are 22 workers here, a round is what the paper's 15 seconds 
 cities of the United States by their people. What a machine can do is taken as even: throughput is the rows of a round
 over the work of the busiest worker. Units of work are the paper's, queries times tuples a second. *swarm* is as
 written, *swarm-work* has the work of rows for its cost, *swarm-always* moves eight times a round besides; *ours* is
-what `dtoss watch` does.
+what `dtoss watch` does. Replication ends where a worker's memory does: our index of as many circles is built, and its
+bytes say how many queries a virtual machine of the paper could hold.
 """
 
 from __future__ import annotations
@@ -16,25 +17,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.experiments.results import Results, Row, grid, point
-from bench.watch.rounds import HEATS, SIDE, Scenario, hotspot
+from bench.watch.rounds import HEATS, SIDE, Scenario, hotspot, states
 from bench.watch.swarm_lines import no_statistics
+from bench.watch.worlds import circles
 from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, cut_in_halves, exchange
 from ceps.strategies import strategy_of
+from dtoss.geometry.space import space_of
+from dtoss.watch.index.build_index import build
 
 QUERIES = (25_000, 50_000, 100_000, 200_000)
 SIZES = {
-    "smoke": ((500,), ("step",), 4, 500, 2, 1),
-    "here": (QUERIES, tuple(HEATS), 60, 30_000, 15, 20),
-    "full": (QUERIES, tuple(HEATS), 60, 30_000, 15, 20),
+    "smoke": ((500,), ("step",), 4, 500, 2, 1, 2_000),
+    "here": (QUERIES, tuple(HEATS), 60, 30_000, 15, 20, 1_000_000),
+    "full": (QUERIES, tuple(HEATS), 60, 30_000, 15, 20, 16_000_000),
 }
-"""Queries, kinds of hot spots, rounds, rows of each, the first that counts, turns of what is timed."""
+"""Queries, kinds of hot spots, rounds, rows of each, the first that counts, turns of what is timed, queries held."""
 NAMES = ("replicated", "uniform", "history", "swarm", "swarm-work", "swarm-always", "ours")
 WORKERS = 22
 LOAD = 0.8
 """Of what the evenest strategy could do, at which latencies are read."""
 UNITS_OF_WORK, LATENCY, COPIES = "units of work", "latency, services", "copies stored"
-MEAN, WORST, BYTES, MICROSECONDS = "share of an even spread", "the same in the worst round", "bytes a round", "us"
+QUERY_RADIUS_METRES, TOWN_DEGREES = 3_700.0, 0.1
+"""Half of 0.16 % of the width of the States, as section 6 has it; how far around a town queries lie."""
+MACHINE_BYTES = 4e9
+"""Of a virtual machine in section 6."""
+HELD, MEAN, WORST, BYTES, MICROSECONDS = "million queries in 4 GB", "share of an even spread", "the same in the worst round", "bytes a round", "us"
 
 
 def rates(one: StrategyRun, scenario: Scenario, first: int) -> NDArray[np.float64]:
@@ -60,7 +68,7 @@ def latency(one: StrategyRun, rate: float, scenario: Scenario, first: int) -> fl
 
 def run(size: str) -> Iterator[Row]:
     """Yield figure 11 by the number of queries, 12 to 16 by the kind of hot spot, 18 to 20 by what is done."""
-    counts, kinds, rounds, rows, first, turns = SIZES[size]
+    counts, kinds, rounds, rows, first, turns, held = SIZES[size]
     data = f"made rows over US cities, {rows:,} a round"
     for count in counts:
         scenario = hotspot("normal", subscriptions=count, rounds=rounds, rows=rows)
@@ -79,6 +87,18 @@ def run(size: str) -> Iterator[Row]:
             yield point(name, kind, share.min(), WORST)
     yield from messages(rounds, rows)
     yield from seconds(rows, turns)
+    yield from memory(held)
+
+
+def memory(count: int) -> Iterator[Row]:
+    """Yield how many queries a machine could hold, by the bytes of an index of so many around towns."""
+    rng = np.random.default_rng(0)
+    towns, share = states()
+    centres = towns[rng.choice(len(towns), count, p=share)] + rng.normal(0.0, TOWN_DEGREES, (count, 2))
+    built = build(circles(centres, np.full(count, QUERY_RADIUS_METRES)), space_of(), {}, text=False)
+    most = MACHINE_BYTES / (built.bytes / count) / 1e6
+    data = f"an index of {count:,} circles around US cities"
+    yield point("replicated", "a worker holds all", most, HELD, modelled=True, data=data)
 
 
 def messages(rounds: int, rows: int) -> Iterator[Row]:
@@ -118,5 +138,5 @@ def draw(results: Results) -> str:
     tables = [grid(Results("", tuple(over)), UNITS_OF_WORK, "queries: units of work, those of the history grid = 1")]
     tables += [grid(results, unit, f"{head}: {unit}") for unit, head in
                ((LATENCY, "queries"), (COPIES, "queries"), (MEAN, "hot spot"), (WORST, "hot spot"))]  # fmt: skip
-    tables += [grid(results, unit, unit, "{:,.4g}", down="series") for unit in (BYTES, MICROSECONDS)]
+    tables += [grid(results, unit, unit, "{:,.4g}", down="series") for unit in (BYTES, MICROSECONDS, HELD)]
     return "\n\n".join(tables)
