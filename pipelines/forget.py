@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from dtoss.commits.folder import Folder
 from dtoss.commits.lease import Writer
+from dtoss.commits.ledger_runs import read_ledger
 from dtoss.erasure.forgotten import allow_ids, forget_ids
 from dtoss.erasure.mentions import Mentions
 from dtoss.errors import InputError
@@ -253,7 +254,9 @@ class _Asked:
             what = f"{len(done.around):,} subscriptions around it, with the changes that made them"
             self.report.left(where, what, "they are unsubscribed and the changes are cleared (--retain)")
         if head is not None:
-            self.named(where, list(_ledger(head.commit.document)), "the files are gone")
+            self.named(
+                where, list(read_ledger(home.folder, head.commit.document.get("ledger")).files), "the files are gone"
+            )
 
     def windows(self, home: WindowsHome) -> None:
         where, sets = f"windows {home.name}", sets_of(home)
@@ -266,7 +269,7 @@ class _Asked:
             if done.here:
                 self.report.left(where, "counts of here, which has no --expire: nobody's name", "they are counted anew")
             if head is not None:
-                self.named(where, list(_ledger(head.commit.document)), "the files are gone")
+                self.named(where, list(head.ledger.files), "the files are gone")
         if not self.dry:
             clear_sets(home, 0.0)
 
@@ -294,12 +297,6 @@ def _id_column(home: Store | None) -> str:
     """Return the column of ids in files, as far as a store says it."""
     source = None if home is None or not home.snapshots() else home.manifest().get("source")
     return str((source or {}).get("id") or "id")
-
-
-def _ledger(document: dict[str, object]) -> dict[str, object]:
-    ledger = document.get("ledger")
-    files = ledger.get("files") if isinstance(ledger, dict) else None
-    return files if isinstance(files, dict) else {}
 
 
 def _moment(seconds: float) -> str:

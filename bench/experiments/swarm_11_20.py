@@ -42,7 +42,13 @@ QUERY_RADIUS_METRES, TOWN_DEGREES = 3_700.0, 0.1
 """Half of 0.16 % of the width of the States, as section 6 has it; how far around a town queries lie."""
 MACHINE_BYTES = 4e9
 """Of a virtual machine in section 6."""
-HELD, MEAN, WORST, BYTES, MICROSECONDS = "million queries in 4 GB", "share of an even spread", "the same in the worst round", "bytes a round", "us"
+HELD, MEAN, WORST, BYTES, MICROSECONDS = (
+    "million queries in 4 GB",
+    "share of an even spread",
+    "the same in the worst round",
+    "bytes a round",
+    "us",
+)
 
 
 def rates(one: StrategyRun, scenario: Scenario, first: int) -> NDArray[np.float64]:

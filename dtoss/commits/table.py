@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.chain import Chain, Commit, Conflict, silent
 from dtoss.commits.file_entry import FileEntry, merged_from
+from dtoss.commits.ledger_runs import LEDGERS, decode_whole
 from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_unneeded
 from dtoss.commits.verify_report import Look, VerifyReport, noting, verify_chain
@@ -67,6 +68,23 @@ class Table:
     said: Callable[[Commit], dict[str, Any]] = lambda commit: {"what": str(commit.document.get("kind", ""))}
     last: str = ""  # How names of files begin that go last of their folder
     remedy: str = ""  # The end of a sentence about a file that is damaged: what to do
+
+
+def files_of_ledger(runs: Iterable[FileEntry], *, newest: bool) -> Iterator[NamedFile]:
+    """Yield the runs of the ledger of a commit that stays: the newest one's are needed."""
+    for file in runs:
+        yield NamedFile(LEDGERS, file, newest, spared=True, check=_check_run)
+
+
+def _check_run(look: Look, path: str, data: bytes, file: FileEntry) -> None:
+    import pyarrow as pa
+
+    try:
+        held = len(decode_whole(pa.py_buffer(data), path, "restore it from a copy").files)
+        if held != file.rows:
+            look.wrong(f"{path} is damaged: it has {held:,} files, its commit says {file.rows:,}")
+    except StoreError as error:
+        look.wrong(error)
 
 
 def orphans_of(table: Table, *, erase: bool = False) -> dict[str, dict[str, int]]:

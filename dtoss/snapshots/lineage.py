@@ -11,6 +11,7 @@ from typing import Any
 
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder
+from dtoss.commits.ledger_runs import runs_in
 from dtoss.errors import StoreError, reading
 from dtoss.snapshots.retention import snapshot_of
 
@@ -48,7 +49,7 @@ def entries_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 def runs_of(manifest: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Return the entries of the runs of a snapshot's ledger; none where there is no snapshot."""
-    return list(((manifest or {}).get("ledger") or {}).get("runs", ()))
+    return runs_in((manifest or {}).get("ledger"))
 
 
 def files_of(manifest: dict[str, Any]) -> dict[str, int]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from dtoss.commits.ledger_runs import Run, decode_run, encode_run, fold_ledger, whole_ledger
+from dtoss.commits.ledger_runs import Run, decode_run, decode_whole, encode_run, fold_ledger, open_ledger
 from dtoss.commits.offsets import Ledger
-from dtoss.errors import StoreError
 from dtoss.snapshots.lineage import runs_of
 from dtoss.snapshots.manifest import write_file
 from dtoss.snapshots.store import Store
@@ -15,12 +14,11 @@ from dtoss.snapshots.store import Store
 
 def ledger_of(store: Store, manifest: dict[str, Any] | None) -> Ledger:
     """Return what was read of the sources of a snapshot; nothing where there is none. Cost O(files)."""
-    loose = dict((manifest or {}).get("ledger") or {"files": {}, "batches": {}})
-    loose.pop("runs", None)
-    found = Ledger.of(loose)
-    if manifest is None or not (runs := runs_of(manifest)):
-        return found
-    return whole_ledger(found, map(partial(_read_run, store, manifest["snapshot"]), runs))
+    return (
+        Ledger()
+        if manifest is None
+        else open_ledger(manifest.get("ledger"), partial(_read_run, store, manifest["snapshot"]))
+    )
 
 
 def write_ledger(store: Store, snapshot: str, ledger: Ledger, before: dict[str, Any] | None) -> dict[str, Any]:
@@ -49,7 +47,4 @@ def _read_run(store: Store, snapshot: str, run: Run) -> Ledger:
 
     source = store.source(snapshot, run["file"], run["bytes"])
     check_sum(source, run)
-    try:
-        return decode_run(source.data)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise StoreError(f"{source.path} is no run of a ledger ({error}); roll back or rebuild") from None
+    return decode_whole(source.data, source.path, "roll back or rebuild")

@@ -7,6 +7,7 @@
       LEASE                             who watches
       events/<name>.parquet             events of a task, or of many batches folded
       state/<name>.arrow                the rows before
+      ledger/<name>.json.zst            of what was read, the many files that no commit says itself
       quarantine/<name>.parquet         rows that were set aside
       readers/<name>.json               cursors of named readers, <name>+<i>.json: of their shares
       readers/leases/<name>/LEASE       who reads under a name

@@ -11,6 +11,7 @@ from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole
 from dtoss.commits.formats import check_document
+from dtoss.commits.ledger_runs import run_files
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
 from dtoss.watch.watch_folder import WATCH_FORMAT, WATCH_KIND, Home, way_to
@@ -32,6 +33,7 @@ class Document:
     changes: int  # The number of the change of subscriptions that it has adopted; 0 for none
     clock: int | None  # Of the watch, in microseconds since 1970; None before the first time
     folded: str | None  # The name of the list of older events; None where there is none
+    runs: tuple[FileEntry, ...]  # Of the ledger
 
     @property
     def number(self) -> int:
@@ -99,6 +101,7 @@ def document_of(home: Home, commit: Commit) -> Document:
             whole(said.get("changes"), "changes"),
             None if clock is None else whole(clock, "clock", None),
             folded,
+            run_files(said.get("ledger")),
         )
     except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}; roll back or restore it from a copy") from None

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from dtoss.commits.between import whole_ones
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import ANY_BYTES, FileEntry
+from dtoss.commits.ledger_runs import LEDGERS
 from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal
-from dtoss.commits.table import Check, NamedFile, Table, tidy, verify
+from dtoss.commits.table import Check, NamedFile, Table, files_of_ledger, tidy, verify
 from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
@@ -50,7 +51,7 @@ _INDEXES, _LAYOUTS = f"{SUBSCRIPTIONS}/{BUILT}", f"{SUBSCRIPTIONS}/{LAYOUTS}"
 
 def tables_of(home: Home) -> tuple[Table, Table]:
     """Return the tables of a watch: its batches, and its changes of subscriptions."""
-    rooms = (EVENTS, QUARANTINED, LOAD, STATE, _INDEXES, _LAYOUTS)
+    rooms = (EVENTS, QUARANTINED, LOAD, STATE, LEDGERS, _INDEXES, _LAYOUTS)
     name = f"watch {home.name}"
     return (
         Table(
@@ -170,6 +171,7 @@ def _of_batch(
         yield NamedFile(QUARANTINED, file, needed, check=Look.parquet)
     for file in document.load:
         yield NamedFile(LOAD, file, number >= contents.begin, check=Look.parquet)
+    yield from files_of_ledger(document.runs, newest=newest)
     if look is None and not newest:
         return
     layout = document.layout

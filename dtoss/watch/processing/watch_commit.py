@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.ledger_runs import read_ledger, write_ledger
 from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.watch.index.large_and_small import standing_of
 from dtoss.watch.processing.expiry_events import Endings, end_of, write_resets
@@ -49,11 +49,12 @@ def commit_batch(
     counts["reset"] += 0 if reset is None else reset["rows"]
     counts |= {"forgotten": forgotten} if forgotten else {}
     before = plan.document_before()
+    folder, read = plan.home.folder, before.get("ledger")
     document = {
         "kind": WATCH_KIND,
         "format": WATCH_FORMAT,
         "settings": plan.settings.as_json(),
-        "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
+        "ledger": write_ledger(folder, plan.source.read(read_ledger(folder, read)), read),
         "batch": {
             "query": plan.source.query,
             "batch": plan.source.batch,

@@ -17,6 +17,7 @@ from dtoss.buckets import BUCKETS
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import whole
 from dtoss.commits.formats import check_document
+from dtoss.commits.ledger_runs import read_ledger
 from dtoss.commits.offsets import Ledger, Source, is_committed
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.index.index_changes import Centres, prepare
@@ -115,7 +116,7 @@ def settings_of(home: Home) -> Settings | None:
 def ledger_of(home: Home) -> Ledger:
     """Return what a watch has read of its sources."""
     head = home.batches.head()
-    return Ledger() if head is None else Ledger.of(head.document.get("ledger"))
+    return Ledger() if head is None else read_ledger(home.folder, head.document.get("ledger"))
 
 
 def plan_batch(
@@ -144,9 +145,10 @@ def plan_batch(
         if name not in settings.columns:
             there = ", ".join(sorted(settings.columns)) or "none"
             raise InputError(f"--carry {name}: the rows of watch {home.name} have no such column, they have {there}")
-    ledger = Ledger.of(said.get("ledger"))
-    if source.query and is_committed("watch", home.name, "--watch", ledger, source, options.new_source):
-        return None
+    if source.query:
+        ledger = read_ledger(home.folder, said.get("ledger"))
+        if is_committed("watch", home.name, "--watch", ledger, source, options.new_source):
+            return None
     before = Files.of(said.get("standing"))
     files = prepare(home, change_number(home), settings, before, centres, centred, newer, patience)
     standing = standing_of(home, files)

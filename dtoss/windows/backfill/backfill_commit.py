@@ -8,7 +8,7 @@ from typing import Any
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
-from dtoss.commits.offsets import Ledger, Source
+from dtoss.commits.offsets import Source
 from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import Rebuild
@@ -16,7 +16,7 @@ from dtoss.windows.backfill.raw_sources import ReadSources, check_reached
 from dtoss.windows.backfill.recount import recount
 from dtoss.windows.durations import time_text
 from dtoss.windows.processing.panes_task import ReduceResult
-from dtoss.windows.processing.window_commit import batch_of, said_of
+from dtoss.windows.processing.window_commit import batch_of, ledger_after, said_of
 from dtoss.windows.processing.window_task import MapResult
 from dtoss.windows.state.hour_files import hours_of
 from dtoss.windows.state.state_files import PARTS
@@ -87,7 +87,7 @@ def commit_rebuild(
     before = plan.document_before()
     document = {
         **before,
-        "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
+        "ledger": ledger_after(plan),
         "batch": batch,
         "watermark_before": head.watermark,
         "results": [one.results.as_json() for one in told if one.results is not None],

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dtoss.buckets import BUCKETS
 from dtoss.column_rows import take_rows
 from dtoss.commits.file_entry import FileEntry
+from dtoss.commits.ledger_runs import write_ledger
 from dtoss.commits.offsets import Source
 from dtoss.windows.aggregation.pane_cells import incoming_of
 from dtoss.windows.aggregation.pane_state import PaneState
@@ -78,7 +79,7 @@ def begin_next(home: Home, sets: Sets, spec: Spec, tables: Mapping[str, pa.Table
         "format": DOCUMENT_FORMAT,
         "id": plan.id_type,
         "time": plan.time,
-        "ledger": head.ledger.as_json(),
+        "ledger": write_ledger(after.folder, head.ledger, None),
         "batch": {"query": "", "batch": -1, "plan": "", "wall_us": now_us, "files": [],
                   "first": None, "last": None},
         "placement": as_json(plan.placement, {}, done.loads),

@@ -79,7 +79,7 @@ def whole_from(before: Spec, head: Document, spec: Spec, watermark: int, newest:
     >>> plane, second = space_of(None, "plane"), 1_000_000
     >>> old = spec_of("1min", "1min", "rows", "partition", plane, "a", late="5min")
     >>> new = spec_of("1min", "1min", "rows,speed", "partition", plane, "b", late="5min", max_gap="3min")
-    >>> head = Document(Commit(7, {}, None, "", ""), {}, 3600 * second, 3540 * second)
+    >>> head = Document(Home("s", "w"), Commit(7, {}, None, "", ""), {}, 3600 * second, 3540 * second)
     >>> found = whole_from(old, head, new, 3600 * second, 3630 * second)
     >>> [time // second - 3600 for time in (found.known_from, found.since, found.full_at)]
     [-300, 60, 300]

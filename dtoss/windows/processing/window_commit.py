@@ -10,7 +10,7 @@ import numpy as np
 from dtoss.column_rows import take_rows
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.ledger_runs import read_ledger, write_ledger
 from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.windows.processing.panes_task import ReduceResult, tell
 from dtoss.windows.processing.window_task import MapResult
@@ -56,7 +56,7 @@ def commit_batch(plan: Plan, done: Sequence[MapResult], second: Second | None = 
         "format": DOCUMENT_FORMAT,
         "id": plan.id_type,
         "time": plan.time,
-        "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
+        "ledger": ledger_after(plan),
         "batch": batch_of(plan, done),
         "placement": as_json(plan.placement, before, [one.load for one in done]),
         "watermark": watermark,
@@ -75,6 +75,12 @@ def commit_batch(plan: Plan, done: Sequence[MapResult], second: Second | None = 
         "rebuilds": before.get("rebuilds", []),
     }
     return plan.home.batches.append(document, plan.after)
+
+
+def ledger_after(plan: Plan) -> dict[str, Any]:
+    """Return what a commit says of what windows have read once a batch is."""
+    folder, before = plan.home.folder, plan.document_before().get("ledger")
+    return write_ledger(folder, plan.source.read(read_ledger(folder, before)), before)
 
 
 def batch_of(plan: Plan, done: Sequence[MapResult]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dtoss.commits.between import whole_ones
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_unneeded
-from dtoss.commits.table import Check, NamedFile, Table, remove_orphans, verify
+from dtoss.commits.table import Check, NamedFile, Table, files_of_ledger, remove_orphans, verify
 from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.state.hour_files import NO_TIME, Hours, hours_of
@@ -140,6 +140,7 @@ def _of_batch(document: Document, hours: Hours, *, newest: bool) -> Iterator[Nam
     for room in (OBJECT_STATES, PATCHES, PANES):
         for part in document.files[room]:
             yield NamedFile(room, part.file, newest and room != PATCHES, newest, _bundle)
+    yield from files_of_ledger(document.runs, newest=newest)
     for part in document.files[HOURS] if newest else ():
         yield NamedFile(HOURS, part.file)
     for part in document.files[RESULTS]:

@@ -10,6 +10,7 @@ from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry, whole
 from dtoss.commits.formats import check_document
+from dtoss.commits.ledger_runs import read_ledger, run_files
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
@@ -40,11 +41,13 @@ class Part:
 class Document:
     """A commit of windows, as it is read."""
 
+    home: Home
     commit: Commit  # Whose document it is
     files: Mapping[str, tuple[Part, ...]]  # By the names of :data:`FILE_KINDS`
     # watermark, watermark_before: microseconds since 1970, after the batch and before it; None before the first row
     watermark: int | None
     watermark_before: int | None
+    runs: tuple[FileEntry, ...] = ()  # Of the ledger
 
     @property
     def number(self) -> int:
@@ -54,7 +57,7 @@ class Document:
     @property
     def ledger(self) -> Ledger:
         """What was read so far."""
-        return Ledger.of(self.commit.document.get("ledger"))
+        return read_ledger(self.home.folder, self.commit.document.get("ledger"))
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -91,7 +94,9 @@ def document_of(home: Home, commit: Commit) -> Document:
         for name in ("counts", "totals", "reasons"):
             if not isinstance(said.get(name), dict):
                 raise ValueError(f"{name} is {said.get(name)!r:.60}")
-        return Document(commit, {part: _parts(said, part) for part in FILE_KINDS}, *marks)
+        return Document(
+            home, commit, {part: _parts(said, part) for part in FILE_KINDS}, *marks, run_files(said.get("ledger"))
+        )
     except (ValueError, TypeError) as error:
         raise StoreError(f"{path} is damaged: {error}; restore it from a copy") from None
 

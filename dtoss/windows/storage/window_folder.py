@@ -12,6 +12,7 @@
       panes/<name>.arrow          the state of panes by group of keys, and patches of it
       results/<name>.parquet      results of ends that became due, and revisions; those of a past hour in one file
       quarantine/<name>.parquet   rows that were set aside
+      ledger/<name>.json.zst      of what was read, the many files that no commit says itself
       hours/<name>.json           which files have past hours, and from when on ends are kept
       sets/CURRENT, sets/commits/ the chain of sets, once another one has begun (:mod:`dtoss.windows.storage.sets`)
       sets/<number>/              a later set, with all of the above but the lease
@@ -24,6 +25,7 @@ from functools import cached_property
 
 from dtoss.commits.chain import Chain
 from dtoss.commits.folder import Folder
+from dtoss.commits.ledger_runs import LEDGERS
 from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.names import near_name
 from dtoss.snapshots.store_location import folder_of, hide_keys
@@ -42,7 +44,7 @@ KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE, HOURS = (
 )
 SETS = "sets"
 """The folder of a name that holds its later sets, and the chain that says which of them counts."""
-ROOMS = (KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE, HOURS)
+ROOMS = (KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE, HOURS, LEDGERS)
 _NAMED = 5
 """Windows that a message names."""
 
