@@ -33,7 +33,6 @@ from pipelines.rows.file_splits import (
     folder_values,
     groups_of,
     reading,
-    size_of,
 )
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.place_columns import exactly
@@ -94,7 +93,7 @@ def text_tasks(
     """
     layout = layout_in(inputs, columns)
     places, folders = inputs.places, folder_values(inputs.folders)
-    sizes = [size_of(place) for place in places]
+    sizes = inputs.sizes
     whole = [not layout.dialect.splits or place[1].lower().endswith(PACKED) for place in places]
     each = bytes_of_task(sum(sizes), cores(session), least)
     pieces = cut(sizes, whole, each)

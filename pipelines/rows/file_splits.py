@@ -39,13 +39,6 @@ class Piece:
     end: int | None = None  # A byte: the piece ends where another one would begin there; None for the end of the file
 
 
-def size_of(place: Place) -> int:
-    """Return the bytes of a file; none where it has gone."""
-    filesystem, file = place
-    info = filesystem.get_file_info(file)
-    return int(info.size or 0) if info.type == fs.FileType.File else 0
-
-
 def folder_values(folders: Sequence[str]) -> dict[str, list[str | None]]:
     """Return the values of the columns that names of folders say, for each file; whole numbers without their zeros."""
     pairs = [[level.partition("=")[::2] for level in below.split("/") if level] for below in folders]
@@ -86,13 +79,12 @@ def groups_of(pieces: Sequence[Piece], sizes: Sequence[int], each: int) -> list[
 
 
 def groups_in(
-    session: SparkSession | None, places: Sequence[Place], whole: Sequence[bool], least: int = LEAST
+    session: SparkSession | None, sizes: Sequence[int], whole: Sequence[bool], least: int = LEAST
 ) -> list[list[Piece]]:
-    """Return files in groups of pieces, a task each, some of them whole.
+    """Return files of such sizes in groups of pieces, a task each, some of them whole.
 
     No file of fewer than ``least`` bytes is shared by tasks.
     """
-    sizes = [size_of(place) for place in places]
     each = bytes_of_task(sum(sizes), cores(session), least)
     return groups_of(cut(sizes, whole, each), sizes, each)
 

@@ -59,6 +59,7 @@ class Inputs:
     differ: bool = False  # Whether some files lack columns that others have
     mark: str | None = None  # "utf-16" or "utf-32" where the text begins with such a mark
     places: tuple[tuple[fs.FileSystem, str], ...] = ()  # Of each file, its file system and the path there
+    sizes: tuple[int, ...] = ()  # Of each file, its bytes when it was listed
     named: tuple[str, ...] = ()  # Of each file, how Spark is told of it
     # Of each file, the folders between ``below`` and it, where their names are values of columns; else nothing
     folders: tuple[str, ...] = ()
@@ -112,6 +113,7 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
         skipped=tuple(skipped for one in found for skipped in one.skipped),
         base=found[0].base if len(found) == 1 else None,
         places=tuple(places),
+        sizes=tuple(size for one in found for size in one.sizes),
         named=tuple(name for one in found for name in one.named),
         folders=tuple(folders for one in found for folders in one.folders),
         below=found[0].below if len(found) == 1 else None,
@@ -119,7 +121,7 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
         tables=tuple(table for one in found for table in one.tables),
     )
     if not all(one.files for one in found):
-        return replace(whole, files=())
+        return replace(whole, files=(), places=(), sizes=())
     return _inside(whole, schema, encoding)
 
 
@@ -137,6 +139,7 @@ def some_of(inputs: Inputs, chosen: Sequence[int], *, schema: str = "union", enc
         files=tuple(inputs.files[i] for i in chosen),
         base=inputs.below,
         places=tuple(inputs.places[i] for i in chosen),
+        sizes=tuple(inputs.sizes[i] for i in chosen),
         named=named,
         folders=tuple(inputs.folders[i] for i in chosen),
     )
@@ -147,7 +150,7 @@ def look_in(
     where: Listing, files: Sequence[str], kind: str, *, schema: str = "union", encoding: str | None = None
 ) -> Inputs:
     """Return some of the files of a folder, all of one format that is known. ``files``: of these, at least one."""
-    folders = dict(zip(where.files, where.folders, strict=True))
+    folders, sizes = (dict(zip(where.files, known, strict=True)) for known in (where.folders, where.sizes))
     base = where.path if _valued(where.path, [folders[file] for file in files]) else None
     named = tuple(where.named(file) for file in files)
     whole = Inputs(
@@ -156,6 +159,7 @@ def look_in(
         tuple(files),
         base=base,
         places=tuple((where.filesystem, file) for file in files),
+        sizes=tuple(sizes[file] for file in files),
         named=named,
         folders=tuple("/".join(folders[file]) if base else "" for file in files),
         below=base,
@@ -212,6 +216,7 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
     skipped += [(file, f"its rows are gone from the {where.tables[0].kind}") for file in where.left]
     below = [folders for file, folders in zip(where.files, where.folders, strict=True) if kinds[file]]
     valued = _valued(path, below)
+    sizes = tuple(size for file, size in zip(where.files, where.sizes, strict=True) if kinds[file])
     named = where.whole and len(files) == len(where.files) and (valued or not any(below))
     paths = (path,) if named else tuple(where.named(file) for file in files)
     found = Inputs(
@@ -220,6 +225,7 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
         files,
         tuple(skipped),
         base=path if valued and not named else None,
+        sizes=sizes,
         named=tuple(where.named(file) for file in files),
         folders=tuple("/".join(folders) if valued else "" for folders in below),
         below=path if valued else None,

@@ -72,7 +72,8 @@ def json_tasks(
     With ``multiline`` a file is one value. No file of fewer than ``least`` bytes is shared by tasks.
     """
     places, folders = inputs.places, folder_columns(inputs)
-    groups = groups_in(session, places, [multiline or place[1].lower().endswith(PACKED) for place in places], least)
+    whole = [multiline or file.lower().endswith(PACKED) for _, file in places]
+    groups = groups_in(session, inputs.sizes, whole, least)
 
     def look(batches: Batches) -> Batches:
         for batch in batches:

@@ -21,7 +21,6 @@ from dtoss.snapshots.column_types import stored_column, stored_type
 from dtoss.text.text_kinds import add_counts, kinds_of_texts
 from pipelines.engines.rows import Batches, one_value
 from pipelines.rows.delimited_frame import check_said, text_by_spark, text_tasks
-from pipelines.rows.file_splits import size_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.json_rows import json_tasks
@@ -134,7 +133,7 @@ def raw_rows_of(session: SparkSession | None, inputs: Inputs, columns: Columns) 
         groups, read, schema = json_tasks(session, inputs, multiline=columns.multiline)
     else:
         groups, read, schema = table_tasks(session, inputs)
-    return FileSource(session, groups, read, sum(map(size_of, inputs.places))), schema
+    return FileSource(session, groups, read, sum(inputs.sizes)), schema
 
 
 def names_in(session: SparkSession | None, inputs: Inputs, columns: Columns) -> list[str]:

@@ -59,7 +59,7 @@ def table_tasks(
         found = [values[one.name] if one.name in values else _column(batch, one) for one in fields]
         return pa.record_batch(found, schema=fields)
 
-    groups = groups_in(session, places, [inputs.kind != "parquet"] * len(places), least)
+    groups = groups_in(session, inputs.sizes, [inputs.kind != "parquet"] * len(places), least)
     return groups, read, _with_metadata(schema, inputs.schema)
 
 

@@ -93,8 +93,8 @@ def too_large(expected: float) -> str | None:
 
 def expected_bytes(inputs: Inputs) -> float:
     """Return about how much memory the rows of files take."""
-    from pipelines.rows.file_splits import size_of
     from pipelines.rows.table_formats import PACKED
 
     each = IN_MEMORY[inputs.kind]
-    return sum(each * size_of(place) * (PACKED_MORE if place[1].endswith(PACKED) else 1.0) for place in inputs.places)
+    files = zip(inputs.sizes, inputs.files, strict=True)
+    return sum(each * size * (PACKED_MORE if file.endswith(PACKED) else 1.0) for size, file in files)

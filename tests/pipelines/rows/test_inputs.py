@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.rows.inputs import look
+from pipelines.rows.inputs import look, look_in, some_of
+from pipelines.rows.list_files import listing
 
 TEXT = b"id,lon,lat\n1,2,3\n"
 
@@ -122,9 +123,31 @@ def test_columns_of_parquet_are_the_union_whatever_the_order_of_files(tmp_path):
         look([str(tmp_path)], schema="any")
 
 
+def test_bytes_of_files_are_those_of_the_listing(tmp_path):
+    """In their order, through all that chooses among files; no file is asked for its size again."""
+    for name, rows in {"c.csv": 3, "a.csv": 1, "b.txt": 0, "d.csv": 7}.items():
+        (tmp_path / name).write_text("id,lon,lat\n" + "1,2,3\n" * rows)
+    (tmp_path / "b.txt").rename(tmp_path / "b.odd")
+    found = look([str(tmp_path)])
+    assert found.sizes == (17, 29, 53)
+    assert look([str(tmp_path / "d.csv"), str(tmp_path / "a.csv")]).sizes == (53, 17)
+    assert some_of(found, [2, 0]).sizes == (53, 17)
+    where = listing(str(tmp_path))
+    assert look_in(where, [where.files[3], where.files[2]], "csv").sizes == (53, 29)
+
+
 def test_where_only_spark_can_look(monkeypatch):
     """Schemes that pyarrow does not reach, and paths of a cluster's own file system, are left to Spark."""
     assert look(["s3a://bucket/positions.csv"]).kind == "csv"
     assert look(["s3n://bucket/positions"]).paths == ("s3n://bucket/positions",)
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     assert look(["/not/on/this/machine.json"]).kind == "json"
+
+
+def test_no_file_is_read_here_where_only_spark_reaches_another(monkeypatch, tmp_path):
+    """All of them are Spark's then: none may be left out."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/nowhere")
+    (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n")
+    found = look([str(tmp_path / "a.csv"), str(tmp_path / "none.csv")])
+    assert (found.files, found.places, found.sizes) == ((), (), ())
+    assert found.paths == (str(tmp_path / "a.csv"), str(tmp_path / "none.csv"))

@@ -115,7 +115,9 @@ def test_text_in_tasks(spark, tmp_path):
     elsewhere = [
         (fs.SubTreeFileSystem(str(tmp_path), HERE), file.removeprefix(f"{tmp_path}/")) for file in inputs.files
     ]
-    moved = Inputs(inputs.paths, "csv", inputs.files, places=tuple(elsewhere), folders=inputs.folders)
+    moved = Inputs(
+        inputs.paths, "csv", inputs.files, places=tuple(elsewhere), sizes=inputs.sizes, folders=inputs.folders
+    )
     assert rows_of(spark, moved, least=20)[1] == rows
     by_spark = text_by_spark(spark, Inputs(inputs.paths, "csv"), Columns())
     assert by_spark.columns == names
