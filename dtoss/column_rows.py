@@ -1,9 +1,13 @@
-"""Rows of frozen objects whose fields are columns: some of them, and several objects one after another."""
+"""Rows of frozen objects whose fields are columns: some of them, and several objects one after another.
+
+A row may have runs of other columns, as a polygon has corners: one field says where those of each row begin.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,27 +15,61 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.partition import numbers
+from dtoss.row_runs import offsets, runs
 
 _T = TypeVar("_T")
 _ARROW = (pa.Array, pa.ChunkedArray, pa.Table, pa.RecordBatch)
+_RUNS = "runs"
+
+
+def begin_of(*names: str) -> dict[str, tuple[str, ...]]:
+    """Return the metadata of a field that says where runs begin: row i has ``first[i]:first[i + 1]`` of each name.
+
+    ``names``: of other fields. Where it is None these are columns as others are, and one without any value has no runs.
+    """
+    return {_RUNS: names}
 
 
 def take_rows(columns: _T, rows: NDArray[Any] | slice) -> _T:
     """Return some rows of each column: views of a slice; of numbers from 0 or a mask in memory of their own.
 
-    A field that is no array, Arrow column or table, or mapping of such, is no column and stays. A class that writes
-    ``take = take_rows`` has it as a method.
+    A field that is no array, Arrow column or table, mapping of such, or object with ``take``, is no column and stays. A
+    class that writes ``take = take_rows`` has it as a method.
     """
     at = np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ else rows
-    return type(columns)(*(_take(getattr(columns, one.name), at) for one in fields(columns)))  # type: ignore[arg-type]
+    names, declared = _declared(type(columns))  # type: ignore[arg-type]
+    found = {name: getattr(columns, name) for name in names}
+    begins = {begin: of for begin, of in declared.items() if found[begin] is not None}
+    places = dict.fromkeys(names, at)
+    for begin, of in begins.items():
+        sizes = np.diff(found[begin])[at]
+        of_runs = runs(found[begin][:-1][at], sizes)
+        places |= {name: of_runs if len(found[name]) else slice(0) for name in of}
+        found[begin] = offsets(sizes)
+    for name in names:
+        if name not in begins:
+            found[name] = _take(found[name], places[name])
+    return type(columns)(**found)
 
 
 def join_rows(parts: Sequence[_T]) -> _T:
     """Return the rows of one or more objects as one; what is no column is the first one's. One part is not copied."""
     if len(parts) == 1:
         return parts[0]
-    names = [one.name for one in fields(parts[0])]  # type: ignore[arg-type]
-    return type(parts[0])(*(_join([getattr(part, name) for part in parts]) for name in names))
+    names, declared = _declared(type(parts[0]))  # type: ignore[arg-type]
+    found = {name: [getattr(part, name) for part in parts] for name in names}
+    begins = {name for name in declared if found[name][0] is not None}
+    return type(parts[0])(**{
+        name: offsets(np.concatenate([*map(np.diff, some)])) if name in begins else _join(some)
+        for name, some in found.items()
+    })  # fmt: skip
+
+
+@cache
+def _declared(kind: Any) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return the names of a class's fields; which of them say where runs begin, and of which others."""
+    every = fields(kind)
+    return tuple(one.name for one in every), {one.name: one.metadata[_RUNS] for one in every if _RUNS in one.metadata}
 
 
 def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -47,7 +85,7 @@ def _take(column: Any, rows: Any) -> Any:
     if isinstance(column, np.ndarray):
         return column[rows] if isinstance(rows, slice) else column.take(rows, axis=0)
     if not isinstance(column, _ARROW):
-        return column
+        return column.take(rows) if is_dataclass(column) and hasattr(column, "take") else column
     if isinstance(rows, slice):
         begin, end, step = rows.indices(len(column))
         if step == 1:
@@ -64,4 +102,6 @@ def _join(columns: list[Any]) -> Any:
         return np.concatenate(columns)
     if isinstance(first, pa.Table):
         return pa.concat_tables(columns)
-    return pa.concat_arrays(columns) if isinstance(first, pa.Array) else first
+    if isinstance(first, pa.Array):
+        return pa.concat_arrays(columns)
+    return join_rows(columns) if is_dataclass(first) and hasattr(first, "take") else first

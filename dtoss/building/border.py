@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.cells.neighbour_lists import runs
 from dtoss.cells.voronoi import voronoi
 from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.partition import Ids, Partition, numbers
+from dtoss.row_runs import runs
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dtoss.compiled.pointers import pointer
 from dtoss.geometry.distance import place_at
 from dtoss.geometry.rounding import CERTIFY
 from dtoss.partitioning.regions import Regions, fences_of, furthest_past_border
+from dtoss.row_runs import offsets, runs
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
@@ -94,7 +95,6 @@ def uncertified(
     if len(doubtful) == 0:
         return doubtful.astype(np.int32)
     count = (first[doubtful + 1] - first[doubtful]).astype(np.int64)
-    start = np.concatenate([[0], np.cumsum(count)])
-    at = np.arange(start[-1]) - np.repeat(start[:-1], count) + np.repeat(first[doubtful].astype(np.int64), count)
-    wanted = needed_reach(sites[doubtful], start, sites[neighbours[at]], bounds, regions, region)
+    near = sites[neighbours[runs(first[doubtful], count)]]
+    wanted = needed_reach(sites[doubtful], offsets(count), near, bounds, regions, region)
     return doubtful[wanted > reach].astype(np.int32)

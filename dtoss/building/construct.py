@@ -30,6 +30,7 @@ from dtoss.geometry.space import Space
 from dtoss.id_filter import filter_of_ids, order_of_ids
 from dtoss.partition import BLOCK, FAN, RADIUS, Blocks, Graph, Ids, Partition, numbers
 from dtoss.partitioning.regions import Regions
+from dtoss.row_runs import offsets
 
 TOP = 64
 """Sites at the top of the hierarchy at the most: they are looked at one by one."""
@@ -118,7 +119,7 @@ def construct(
         size = np.diff(first)
         mine = np.repeat(owned, size)
         order = np.concatenate([order[mine], order[~mine]])
-        first = np.concatenate([[0], np.cumsum(size[to_old])]).astype(np.int32)
+        first = offsets(size[to_old], np.int32)
         sites, site_home, rim = take_rows(sites, to_old), site_home[to_old], rim[to_old]
         cells = Cells(cells.area[to_old], cells.radius[to_old], cells.compact[to_old], keys[to_old])
         open_cells = np.sort(to_new[open_cells])

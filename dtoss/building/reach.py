@@ -16,6 +16,7 @@ from dtoss.compiled.pointers import pointer
 from dtoss.geometry.distance import place_at
 from dtoss.geometry.hilbert import curve_order
 from dtoss.partitioning.regions import Regions, fences_of, past_border, pivot_gap2
+from dtoss.row_runs import offsets, runs
 
 UNCERTIFIED_COST = 4.0
 """What a cell that is not certified costs, in copies."""
@@ -68,9 +69,8 @@ def choose_reach(
         if len(doubtful) == 0:
             continue
         counts = first[doubtful + 1] - first[doubtful]
-        start = np.concatenate([[0], np.cumsum(counts)])
-        at = np.arange(start[-1]) - np.repeat(start[:-1], counts) + np.repeat(first[doubtful], counts)
-        wanted = needed_reach(sites[doubtful], start, sites[diagram.neighbours[at]], bounds, regions, j, shrink=shrink)
+        near = sites[diagram.neighbours[runs(first[doubtful], counts)]]
+        wanted = needed_reach(sites[doubtful], offsets(counts), near, bounds, regions, j, shrink=shrink)
         wanted = np.sort(wanted[wanted > 0.0])
         some = wanted[np.isfinite(wanted)]
         if len(some):

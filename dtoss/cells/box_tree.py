@@ -15,6 +15,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, put_lanes, splat
 from dtoss.compiled.pointers import bits_set, shift
 from dtoss.geometry.distance import SPHERE, Place
+from dtoss.row_runs import offsets
 
 LEAF = 8
 """Consecutive sites in one leaf."""
@@ -65,7 +66,7 @@ def box_tree(vectors: NDArray[np.float64]) -> Boxes:
     sizes = [-(-len(vectors) // LEAF)]
     while sizes[-1] > 1:
         sizes.append(-(-sizes[-1] // CHILDREN))
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    starts = offsets(sizes)
     low = np.empty((starts[-1], vectors.shape[1]))
     high = np.empty_like(low)
     _fill(vectors, starts, low, high)

@@ -25,6 +25,7 @@ from dtoss.compiled.kernel import kernel, operand, step
 from dtoss.compiled.pointers import part_of, pointer
 from dtoss.geometry.distance import SPHERE, place_at
 from dtoss.geometry.rounding import CUT
+from dtoss.row_runs import offsets, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +165,14 @@ def shapes(
     _shape(centres, first, others, box, real, whole, count, vertices, owner, length, area, radius)
     far = np.flatnonzero(count < 0)
     count[far] = 0
-    start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    start = offsets(count)
     made = int(start[-1])
     if len(far) == 0:
         return CellPolygons(start, vertices[:made], owner[:made], length[:made], area, radius)
-    runs = degree[far]
-    mine = np.repeat(first[far] - np.concatenate([[0], np.cumsum(runs)[:-1]]), runs) + np.arange(runs.sum())
-    drawn = drawn_rim_cells(centres[far], np.concatenate([[0], np.cumsum(runs)]).astype(np.int64), others[mine])
+    mine = runs(first[far], degree[far])
+    drawn = drawn_rim_cells(centres[far], offsets(degree[far]), others[mine])
     count[far] = drawn.corner_count
-    start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    start = offsets(count)
     flat = np.ones(cells, np.bool_)
     flat[far] = False
     kept = np.repeat(flat, count)

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from dtoss.cells.box_tree import LEAF
 from dtoss.cells.cut_once_more import CutCells, Known, cut_once_more
 from dtoss.cells.diagram import Diagram, renumber, symmetric
-from dtoss.cells.neighbour_lists import runs
 from dtoss.cells.rim import Search, search_of
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.lanes8 import above, lanes_at
 from dtoss.compiled.pointers import pointer, shift
 from dtoss.geometry.distance import SPHERE
+from dtoss.row_runs import runs
 
 MOST_CUT, NEIGHBOURS_EACH = 0.8, 6
 """Share of the cells from which on it costs less to cut all, where new sites are taken to have so many neighbours each.

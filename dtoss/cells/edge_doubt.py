@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dtoss.cells.cell_polygons import CellPolygons
 from dtoss.geometry.rounding import EDGE_DOUBT
+from dtoss.row_runs import runs
 
 NEARLY = 1.02
 """An edge that is longer or shorter than what counts by this factor is so in truth, where it is not in doubt."""
@@ -109,7 +110,7 @@ def _beside(
     begin, end = shape.first[cell], shape.first[cell + 1]
     count = end - begin
     row = np.repeat(np.arange(len(cell)), count)
-    corner = np.arange(len(row)) - np.repeat(np.cumsum(count) - count - begin, count)
+    corner = runs(begin, count)
     normal = other - centre
     gap = np.sqrt((normal**2).sum(axis=1))
     at = shape.vertices[corner]

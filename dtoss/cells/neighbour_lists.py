@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
-
-
-def offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return where lists of given lengths begin, and where the last one ends, int32 (n + 1,)."""
-    first = np.zeros(len(degree) + 1, np.int32)
-    np.cumsum(degree, out=first[1:])
-    return first
-
-
-def runs(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the positions of runs of given starts and lengths, one after another."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(np.asarray(starts, np.int64), counts)
+from dtoss.row_runs import offsets
 
 
 @kernel("void(int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1])")
@@ -52,7 +37,7 @@ def with_lists(
     """Return the lists of all sites with others for the sites ``which``, ascending: ``lists``, one after another."""
     degrees = np.diff(first)
     degrees[which] = degree
-    new_first = offsets(degrees)
+    new_first = offsets(degrees, np.int32)
     merged = np.empty(new_first[-1], np.int32)
     _replace(first, neighbours, which, new_first, merged, lists)
     return new_first, merged

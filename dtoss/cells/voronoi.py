@@ -15,10 +15,11 @@ from dtoss.cells.cell_kernel import DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICE
 from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.diagram import PIECE, Diagram, symmetric
 from dtoss.cells.half_planes import FRAME
-from dtoss.cells.neighbour_lists import offsets, runs, with_lists
+from dtoss.cells.neighbour_lists import with_lists
 from dtoss.cells.oriented_boxes import NO_LINES
 from dtoss.cells.rim import Search, rim_cells, search_of
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.row_runs import offsets, runs
 
 ROOM = 7
 """Room for neighbours, a site: six are enough where rounding makes no edges."""
@@ -79,7 +80,7 @@ def voronoi(
     with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
         over = map if pool is None else pool.map
         lists = list(over(cut_piece, begins))
-        first, neighbours = offsets(made.degree), _join(lists, shared, room * piece)
+        first, neighbours = offsets(made.degree, np.int32), _join(lists, shared, room * piece)
         if dimension == 3 and made.rim.any():
             first, neighbours = _with_rim_cells(sites, search, first, neighbours, made)
         if wanted is None:
@@ -189,7 +190,7 @@ def _with_rim_cells(
     """Put the cells of rim sites, cut in 3-D, in the place of their clipped ones."""
     which = np.flatnonzero(made.rim)
     counts = first[which + 1] - first[which]
-    first_known = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    first_known = offsets(counts)
     known = neighbours[runs(first[which], counts)]
     cells = rim_cells(sites, search, which, first_known, known)
     made.area[which], made.radius[which], made.doubt[which] = cells.area, cells.radius, True

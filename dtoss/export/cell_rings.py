@@ -18,6 +18,7 @@ from dtoss.locks import once
 from dtoss.partition import Partition
 from dtoss.queries.cell_of import CellView, candidates, cell_at
 from dtoss.queries.find_by_id import Place
+from dtoss.row_runs import offsets, runs
 
 AT_ONCE = 65_536
 """Cells drawn at a time: a row group."""
@@ -66,7 +67,7 @@ def cells_of(view: CellView, partition: Partition) -> Iterator[Cells]:
 def cells_at(view: CellView, partition: Partition, sites: NDArray[np.int64]) -> Cells:
     """Return the cells of some owned sites of a partition. Cost O(log n) each, and more than those of all."""
     listed = [candidates(view, partition, site)[0] for site in sites.tolist()]
-    first = np.concatenate([[0], np.cumsum([len(others) for others in listed])]).astype(np.int64)
+    first = offsets([*map(len, listed)])
     others = np.concatenate([np.zeros((0, view.space.dimension)), *listed])
     made = shapes(partition.sites[sites], first, others, view.bounds)
     places = [Place(partition, int(partition.first_object[site]), site) for site in sites.tolist()]
@@ -99,9 +100,7 @@ def border_edges(
     ascending = np.argsort(site)
     site, point = site[ascending], point[ascending]
     begin, count = table.first[point].astype(np.int64), np.diff(table.first)[point].astype(np.int64)
-    first = np.concatenate([[0], np.cumsum(count)])
-    at = np.arange(first[-1]) - np.repeat(first[:-1] - begin, count)
-    return site, first, table.sites[table.neighbours[at]]
+    return site, offsets(count), table.sites[table.neighbours[runs(begin, count)]]
 
 
 def _candidates(
@@ -124,11 +123,10 @@ def _candidates(
     listed = np.where(certified, np.diff(start), 0)
     added = np.zeros(end - begin, np.int64)
     added[site[low:high] - begin] = np.diff(first)[low:high]
-    total = np.concatenate([[0], np.cumsum(listed + added)])
+    total = offsets(listed + added)
     out = np.empty((int(total[-1]), partition.sites.shape[1]))
     from_table = np.zeros(len(out), np.bool_)
-    extra = np.repeat(total[:-1] + listed - (np.cumsum(added) - added), added) + np.arange(int(added.sum()))
-    from_table[extra] = True
+    from_table[runs(total[:-1] + listed, added)] = True
     out[from_table] = others[first[low] : first[high]]
     out[~from_table] = partition.sites[near[np.repeat(certified, np.diff(start))]]
     return total, out

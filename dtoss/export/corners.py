@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import CellPolygons
 from dtoss.export.planar import on_grid
 from dtoss.geometry.rounding import ONE_CORNER
+from dtoss.row_runs import offsets
 
 _NEAR = 1e-8
 """Radians, 6 cm, or as a share of the bounds: a corner that is further from where its cell has it is left there."""
@@ -46,7 +47,7 @@ def corners_of(
     kept |= (np.bincount(cell[kept], minlength=len(count)) < _TRIANGLE)[cell]
     cell, own, right = cell[kept], made.vertices[kept], made.owner[kept]
     count = np.bincount(cell, minlength=len(count))
-    first = np.concatenate([[0], np.cumsum(count)])
+    first = offsets(count)
     before = np.arange(-1, len(cell) - 1)
     before[first[:-1][count > 0]] = first[1:][count > 0] - 1
     left = right[before]
@@ -167,7 +168,7 @@ def _long_arcs(
         sizes[i] = len(mine)
         pieces.append(np.array(mine))
     pieces.append(places[start:])
-    return np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(pieces)
+    return offsets(sizes), np.concatenate(pieces)
 
 
 def _quarters(

@@ -31,6 +31,7 @@ from dtoss.partitioning.region_polygons import RegionShape, left_of, region_shap
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.cell_of import CellView
 from dtoss.queries.open_partitions import OpenPartitions
+from dtoss.row_runs import offsets, runs
 
 OBJECTS_AT_ONCE = 262_144
 Columns: TypeAlias = dict[str, pa.Array]
@@ -186,8 +187,7 @@ def _runs(
     if len(which) == len(first) - 1:
         return first, points
     size = np.diff(first)[which]
-    start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-    return start, points[np.arange(start[-1]) + np.repeat(first[which] - start[:-1], size)]
+    return offsets(size), points[runs(first[which], size)]
 
 
 def _whole_cells(cells: Cells) -> Geometries:

@@ -18,6 +18,7 @@ from pyarrow import fs
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.errors import InputError
 from dtoss.geometry.space import NO_CRS
+from dtoss.row_runs import offsets
 from dtoss.snapshots.store_location import filesystem_of
 
 GEOMETRY, BOX_COLUMN = "geometry", "bbox"
@@ -59,7 +60,7 @@ def polygons_wkb(first: NDArray[np.int64], points: NDArray[np.float64]) -> pa.Ar
     first; ``points``: float64 (p, 2).
     """
     size = np.diff(first)
-    start = np.concatenate([[0], np.cumsum(_HEAD + _POINT_BYTES * size)]).astype(np.int64)
+    start = offsets(_HEAD + _POINT_BYTES * size)
     out = np.zeros(int(start[-1]), np.uint8)
     flat = operand(points, dtype="<f8").reshape(-1).view(np.uint8)
     _fill_polygons(operand(first, dtype=np.int64), flat, size.astype("<u4").view(np.uint8), out, start)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import CellPolygons
 from dtoss.extras import need
 from dtoss.geometry.space import space_of
+from dtoss.row_runs import offsets
 
 _HEAD = 13
 """Bytes of a WKB polygon of one ring before its corners: order, kind, rings, corners."""
@@ -31,7 +32,7 @@ def h3_cells(cells: NDArray[np.int64]) -> tuple[NDArray[np.float64], CellPolygon
             np.frombuffer(one.as_py(), "<f8", offset=_HEAD).reshape(-1, 2)[:-1]
             for one in library.cells_to_wkb_polygons(numbers)
         ]
-    first = np.concatenate([[0], np.cumsum([len(ring) for ring in rings])]).astype(np.int64)
+    first = offsets([*map(len, rings)])
     corners = space_of().vectors(np.concatenate([np.zeros((0, 2)), *rings]))
     after = np.arange(1, len(corners) + 1)
     after[first[1:] - 1] = first[:-1]

@@ -17,6 +17,7 @@ from dtoss.export.geoparquet import Geometries
 from dtoss.extras import need
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
+from dtoss.row_runs import offsets
 
 PLANAR_TOLERANCE = 1.0
 """Metres that a straight edge in lon, lat may leave its great circle, unless another number is given."""
@@ -149,7 +150,7 @@ def without_repeats(
     kept = (points != points[after]).any(axis=1)
     if kept.all():
         return first, points
-    total = np.concatenate([[0], np.cumsum(kept)])
+    total = offsets(kept)
     return total[first], points[kept]
 
 
@@ -178,7 +179,7 @@ def _chained(
     edge, between = edge[order], between[order]
     count = np.ones(len(points), np.int64)
     np.add.at(count, bent[edge], 1)
-    start = np.concatenate([[0], np.cumsum(count)])
+    start = offsets(count)
     out = np.empty((int(start[-1]), 2))
     own = np.zeros(len(out), np.bool_)
     own[start[:-1]] = True

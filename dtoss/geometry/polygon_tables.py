@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.rounding import PROJECTED, VECTOR
+from dtoss.row_runs import offsets
 
 TURNED = 0.7
 """Radians by which the axes of a projection are turned from east, so that no ray follows a meridian or a parallel."""
@@ -70,7 +71,7 @@ def areas_of(polygons: list[Polygon]) -> Areas:
     """Return the tables of at least one polygon. Cost O(v) for v corners."""
     sphere = polygons[0].corners.shape[1] == 3
     sizes = np.array([len(polygon.corners) for polygon in polygons])
-    first = np.concatenate([[0], np.cumsum(sizes)])
+    first = offsets(sizes)
     begins = _lifted(np.concatenate([polygon.corners for polygon in polygons]))
     after = np.arange(1, len(begins) + 1)
     rings = [polygon.first + at for polygon, at in zip(polygons, first[:-1].tolist(), strict=True)]
@@ -102,7 +103,7 @@ def areas_of(polygons: list[Polygon]) -> Areas:
         np.int64
     )
     facts[:, PER_STRIP] = np.where(tall > 0.0, strips / np.maximum(tall, 1e-300), 0.0)
-    strip = np.concatenate([[0], np.cumsum(strips)])
+    strip = offsets(strips)
     listed, edges = _strips(operand(flat), operand(facts), first.astype(np.int64), strip.astype(np.int64))
     return Areas(facts, _sides(facts, sphere), begins, ends, flat, strip.astype(np.int64), listed, edges)
 

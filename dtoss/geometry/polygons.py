@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space, as_positions
 from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL, arcs_of, cells_of, chains, check_edges
 from dtoss.plain_numbers import floats
+from dtoss.row_runs import offsets
 
 SOME_CORNERS = 1_000
 LEAST_HEIGHT = 0.01
@@ -67,7 +68,7 @@ def arcs_meant(shape: Any, space: Space) -> float:
     if not space.geographic or edges_meant(shape) != PLANAR:
         return 0.0
     rings = [ring for polygon in rings_of(shape) for ring in map(_corners, polygon) if len(ring)]
-    return arcs_of(np.concatenate(rings), _offsets([len(ring) for ring in rings])) if rings else 0.0
+    return arcs_of(np.concatenate(rings), offsets([len(ring) for ring in rings])) if rings else 0.0
 
 
 def edges_meant(shape: Any) -> str:
@@ -185,22 +186,16 @@ def rings_together(shapes: list[list[list[Any]]], edges: str = PLANAR) -> Rings:
             sizes.append(len(corners[-1]))
     return Rings(
         np.concatenate(corners),
-        _offsets(sizes),
-        _offsets([len(rings) for polygons in shapes for rings in polygons]),
-        _offsets([len(polygons) for polygons in shapes]),
+        offsets(sizes),
+        offsets([len(rings) for polygons in shapes for rings in polygons]),
+        offsets([len(polygons) for polygons in shapes]),
         edges,
     )
 
 
-def _offsets(sizes: Any) -> NDArray[np.int64]:
-    out = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=out[1:])
-    return out
-
-
-def _sizes(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sizes(begin: NDArray[np.int64]) -> NDArray[np.int64]:
     # np.diff takes several times as long, which counts where a question has one polygon
-    return offsets[1:] - offsets[:-1]
+    return begin[1:] - begin[:-1]
 
 
 def _flat(ring: Any) -> NDArray[np.float64]:
@@ -243,7 +238,7 @@ class _TooWideError(ValueError):
 def _alone(rings: list[Any], space: Space, edges: str) -> list[Polygon]:
     """Return the polygon of some rings; one of straight edges that fits in no hemisphere as its parts."""
     read = [_corners(ring) for ring in rings]
-    corners, first = np.concatenate([np.zeros((0, 2)), *read]), _offsets([len(ring) for ring in read])
+    corners, first = np.concatenate([np.zeros((0, 2)), *read]), offsets([len(ring) for ring in read])
     try:
         return _polygons(corners, first, np.array([0, len(rings)]), space, edges)
     except _TooWideError:
@@ -254,7 +249,7 @@ def _alone(rings: list[Any], space: Space, edges: str) -> list[Polygon]:
     whole = Polygon(places[kept], start, places[kept].mean(axis=0))
     found = []
     for part in cells_of([whole.corners[a:b] for a, b in pairwise(start.tolist())]):
-        near, around, left = chains(np.concatenate(part), _offsets([len(ring) for ring in part]))
+        near, around, left = chains(np.concatenate(part), offsets([len(ring) for ring in part]))
         (one,) = _fit(space.vectors(near), around, np.array([0, len(part)]), space, 1, near)
         found.append(replace(one, straight=whole, band=max(float(left.max()), CUT_BAND)))
     return found
@@ -335,7 +330,7 @@ def _distinct(
     sizes = np.add.reduceat(kept.astype(np.int64), begin)
     if (sizes < least).any():
         raise _few(int(sizes.min()))
-    return kept, _offsets(sizes)
+    return kept, offsets(sizes)
 
 
 def _few(count: int) -> ValueError:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.hilbert import curve_keys, radix_order
+from dtoss.row_runs import offsets
 
 _FAN = 8
 """Rectangles below a node."""
@@ -36,7 +37,7 @@ def tree_of(rects: NDArray[np.float64]) -> RectTree:
         levels.append(
             np.concatenate([np.minimum.reduceat(below[:, :2], at), np.maximum.reduceat(below[:, 2:], at)], axis=1)
         )
-    first = np.concatenate([[0], np.cumsum([len(level) for level in levels])]).astype(np.int64)
+    first = offsets([*map(len, levels)])
     return RectTree(order, operand(np.concatenate(levels)), first)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
+from dtoss.row_runs import offsets
 
 SPHERICAL, PLANAR, BY_VECTORS = "spherical", "planar", "vectors"
 """Edges on the sphere: great-circle arcs, straight in longitude and latitude, and arcs as they were decided about
@@ -44,7 +45,7 @@ def chains(
     """
     along, leaves, counts = _pieces(corners, first)
     pieces = counts.astype(np.int64)
-    start = np.concatenate([[0], np.cumsum(pieces)])
+    start = offsets(pieces)
     owner = np.repeat(np.arange(len(pieces)), pieces)
     share: NDArray[np.float64] = (np.arange(start[-1]) - start[owner]) / pieces[owner]
     return corners[owner] + share[:, None] * along[owner], start[first], leaves / pieces**2

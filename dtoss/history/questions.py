@@ -15,7 +15,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dtoss.column_rows import begin_of, join_rows, take_rows
 from dtoss.commits.columnar_files import encode_parquet
 from dtoss.commits.folder import Folder
 from dtoss.history.versions import Home
+from dtoss.row_runs import offsets
 
 HALVED_AFTER = 200
 """Questions after which the weight of one is half of what it was: T of the paper's section 4.2.4."""
@@ -48,7 +50,8 @@ class Questions:
     ids: NDArray[np.int32]  # int32 (m,). How many objects it was about; 0 where about all
     first: NDArray[np.float64]  # first, last: float64 (m,). Its interval as times are stored; both ends belong to it
     last: NDArray[np.float64]
-    begin: NDArray[np.int64]  # int64 (m + 1,). Where the pieces of each begin
+    # int64 (m + 1,). Where the pieces of each begin
+    begin: NDArray[np.int64] = field(metadata=begin_of("low", "high", "reach"))
     low: NDArray[np.float64]  # low, high: float64 (p, dimension). The boxes of the pieces
     high: NDArray[np.float64]
     reach: NDArray[np.float64]  # float64 (p,). A distance of vectors
@@ -56,15 +59,7 @@ class Questions:
     def __len__(self) -> int:
         return len(self.number)
 
-    def take(self, rows: NDArray[np.int64]) -> Questions:
-        """Return some of them, by ascending numbers of rows; O(pieces)."""
-        count = np.diff(self.begin)[rows]
-        begin = np.append(0, np.cumsum(count)).astype(np.int64)
-        pieces = np.repeat(self.begin[:-1][rows] - begin[:-1], count) + np.arange(begin[-1])
-        number, kind, version, ids, first, last = (getattr(self, name)[rows] for name in _PLAIN)
-        return Questions(
-            number, kind, version, ids, first, last, begin, self.low[pieces], self.high[pieces], self.reach[pieces]
-        )
+    take = take_rows
 
     def numbered(self, after: int) -> Questions:
         """Return them with the numbers that follow one."""
@@ -81,10 +76,8 @@ class Questions:
         """Return a table of a row for each question; its pieces are lists of coordinates."""
         lists = {}
         for side in ("low", "high"):
-            values = getattr(self, side)
-            width = values.shape[1]
-            offsets = pa.array(self.begin * width, pa.int32())
-            lists[side] = pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)))
+            begin = pa.array(self.begin * self.low.shape[1], pa.int32())
+            lists[side] = pa.ListArray.from_arrays(begin, pa.array(getattr(self, side).reshape(-1)))
         lists["reach"] = pa.ListArray.from_arrays(pa.array(self.begin, pa.int32()), pa.array(self.reach))
         plain = {name: pa.array(getattr(self, name)) for name in _PLAIN}
         return pa.table(plain | lists)
@@ -99,7 +92,7 @@ class Questions:
         except (KeyError, pa.ArrowInvalid, AttributeError) as error:
             raise ValueError(f"that is no table of questions: {error}") from None
         flat = reaches.flatten().to_numpy()
-        begin = np.append(0, np.cumsum(reaches.value_lengths().to_numpy())).astype(np.int64)
+        begin = offsets(reaches.value_lengths().to_numpy())
         if any(len(side) != dimension * len(flat) for side in sides) or begin[-1] != len(flat):
             raise ValueError(f"that is no table of questions in {dimension} dimensions")
         low, high = (side.reshape(-1, dimension).astype(np.float64) for side in sides)
@@ -112,18 +105,6 @@ def no_questions(dimension: int) -> Questions:
     none, boxes = np.zeros(0), np.zeros((0, dimension))
     whole, kinds, ids = np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0, np.int32)
     return Questions(whole, kinds, whole, ids, none, none, np.zeros(1, np.int64), boxes, boxes, none)
-
-
-def joined_questions(parts: list[Questions]) -> Questions:
-    """Return several as one, in the order given; at least one part is wanted."""
-    count = np.concatenate([np.diff(part.begin) for part in parts])
-    begin = np.append(0, np.cumsum(count)).astype(np.int64)
-    columns = {
-        part.name: np.concatenate([getattr(one, part.name) for one in parts])
-        for part in fields(Questions)
-        if part.name != "begin"
-    }
-    return Questions(begin=begin, **columns)
 
 
 ASKED = "asked"
@@ -176,7 +157,7 @@ def gather(home: Home, dimension: int) -> Gathered:
             continue
         parts.append(found[0].numbered(last))
         last += len(found[0])
-    questions = joined_questions(parts)
+    questions = join_rows(parts)
     if len(questions) > REMEMBERED:
         questions = questions.take(np.arange(len(questions) - REMEMBERED, len(questions)))
     stale = [name for name in rings if name != ring] + sorted(included & set(names))

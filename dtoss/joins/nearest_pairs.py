@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dtoss.index import Index
 from dtoss.queries.raw_hits import RawHits
+from dtoss.row_runs import runs
 
 TIES = ("lowest", "all")
 """Of objects as far as the last one: those of the lowest ids, or all."""
@@ -121,9 +122,7 @@ def _first(found: RawHits, k: int) -> RawHits:
 def _of_rows(found: RawHits, rows: Rows) -> RawHits:
     """Return the hits of queries by their numbers, in this order, as often as they stand there."""
     count = found.count[rows]
-    start = np.cumsum(count) - count
-    at = np.repeat(_begin(found)[rows] - start, count) + np.arange(int(count.sum()))
-    return _taken(found, at, count)
+    return _taken(found, runs(_begin(found)[rows], count), count)
 
 
 def _instead(found: RawHits, rows: Rows, others: RawHits) -> RawHits:

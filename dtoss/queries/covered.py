@@ -22,6 +22,7 @@ from dtoss.queries.gather import take_ids, take_positions
 from dtoss.queries.kernels.zone_kernel import IN, UNSURE, held_kernel
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.raw_hits import RawHits
+from dtoss.row_runs import offsets
 
 WORTH_TABLES = 1 << 20
 """Places times corners from which on it pays to sort the edges of a polygon into strips."""
@@ -95,7 +96,7 @@ def search_within(
         return _none(len(shapes), string_ids)
     centres = np.concatenate([d.centres for d in discs])
     found = search(centres, np.concatenate([d.radii for d in discs]))
-    per_disc = np.concatenate([[0], np.cumsum(found.count)])
+    per_disc = offsets(found.count)
     keys = _keys(parts, found)
     picked: list[NDArray[np.int64]] = []
     at = 0

@@ -24,6 +24,7 @@ from dtoss.queries.kernels.zone_kernel import IN, held_kernel, zone_kernel
 from dtoss.queries.open_snapshot import OpenSnapshot, addresses_of_runs
 from dtoss.queries.raw_hits import RawHits
 from dtoss.queries.threads import in_pieces
+from dtoss.row_runs import runs
 
 CORNERS = 1 << 20
 """Corners of the polygons whose tables are made at a time, unless one shape has more: some hundred megabytes."""
@@ -169,7 +170,7 @@ def _objects_on(
     begin, end = objects[sites].astype(np.int64), objects[sites + 1].astype(np.int64)
     sizes = end - begin
     row = np.repeat(np.arange(len(sites)), sizes)
-    item = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes - begin, sizes)
+    item = runs(begin, sizes)
     if opened.masks is None:
         return item, row
     kept = opened.masks[number][item] != 0

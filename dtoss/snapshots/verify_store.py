@@ -24,6 +24,7 @@ from dtoss.id_filter import filter_of_ids, order_of_ids
 from dtoss.partition import Graph, Ids, Partition
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
+from dtoss.row_runs import runs
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import decode_tombstones
 from dtoss.snapshots.read_file import borders_in, partition_in
@@ -166,7 +167,7 @@ def faults_of_replicas(
         sent = assign(np.ascontiguousarray(partition.sites[: partition.owned_sites]), regions, reach)
         for to in np.unique(sent.partition).tolist():
             sites = np.sort(sent.row[sent.partition == to])
-            known[to][number] = _ranges(partition.first_object[sites], partition.first_object[sites + 1])
+            known[to][number] = runs(partition.first_object[sites], np.diff(partition.first_object)[sites])
     none = np.empty(0, np.int64)
     for number, partition in partitions.items():
         held = _rows_of_replicas(partition)
@@ -183,15 +184,6 @@ def _rows_of_replicas(partition: Partition) -> dict[int, NDArray[np.int64]]:
     home = np.repeat(partition.replica_home, size)
     rows = partition.owned_objects + np.arange(len(home))
     return {int(one): rows[home == one] for one in np.unique(home)}
-
-
-def _ranges(start: NDArray[Any], end: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the whole numbers of several ranges, one after another."""
-    end = end.astype(np.int64)
-    size = end - start
-    if size.sum() == 0:
-        return np.empty(0, np.int64)
-    return np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
 
 
 def _difference(

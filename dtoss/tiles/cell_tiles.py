@@ -26,6 +26,7 @@ from dtoss.partition import Partition
 from dtoss.partitioning.region_polygons import region_shapes
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.batch_answer import answer
+from dtoss.row_runs import offsets, runs
 from dtoss.tiles.map_frame import Frame, unmercator
 from dtoss.tiles.mvt import EXTENT, LINES, POLYGONS, layer
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
@@ -216,7 +217,7 @@ class CellSource:
             listed, others = self._candidates(partition, at)
             count[rows] = listed
             pieces.append((rows, listed, others))
-        first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        first = offsets(count)
         together = np.empty((int(first[-1]), centres.shape[1]))
         for rows, listed, others in pieces:
             together[runs(first[rows], listed)] = others
@@ -237,7 +238,7 @@ class CellSource:
             there = border_site[place] == sites
             begin = border_first[place]
             added = np.where(there, border_first[place + 1] - begin, 0)
-        total = np.concatenate([[0], np.cumsum(own + added)])
+        total = offsets(own + added)
         out = np.empty((int(total[-1]), partition.sites.shape[1]))
         out[runs(total[:-1], own)] = partition.sites[graph.neighbours[runs(start, own)]]
         out[runs(total[:-1] + own, added)] = border_others[runs(begin, added)]
@@ -257,10 +258,10 @@ def closed_rings(made: CellPolygons) -> tuple[NDArray[np.float64], NDArray[np.in
     """Return the vertices of cells as closed rings, where each begins, and the ring of each cell; few have none."""
     count = np.diff(made.first)
     has = count > 0
-    first = np.concatenate([[0], np.cumsum(count[has] + 1)]).astype(np.int64)
+    first = offsets(count[has] + 1)
     rows = runs(made.first[:-1][has], count[has] + 1)
     rows[first[1:] - 1] = made.first[:-1][has]
-    return made.vertices[rows], first, np.concatenate([[0], np.cumsum(has)]).astype(np.int64)
+    return made.vertices[rows], first, offsets(has)
 
 
 def _on_map(frame: Frame, made: CellPolygons, tile: TileBox) -> MapRings:
@@ -292,12 +293,6 @@ def _chord2(radius: float, dimension: int) -> float:
     if dimension == 2:
         return radius * radius
     return 4.0 * float(np.sin(0.5 * min(radius / EARTH_RADIUS, np.pi)) ** 2)
-
-
-def runs(begin: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the whole numbers of runs, one run after another."""
-    ends = np.cumsum(count)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - count), count)
 
 
 def _names(vectors: NDArray[np.float64]) -> list[bytes]:
@@ -348,7 +343,7 @@ def uncertified_on_map(
         sites = np.sort(sites[np.argsort(-border.area[sites], kind="stable")[:most]])
     count = np.diff(border.first)[sites].astype(np.int64)
     near = border.neighbours[runs(border.first[sites].astype(np.int64), count)]
-    first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    first = offsets(count)
     made = shapes(border.sites[sites], first, border.sites[near], bounds)
     vectors, ring_first, rings = closed_rings(made)
     on_map = rings_on_map(frame, vectors, ring_first, rings, np.diff(made.first) == 0, _TOLERANCE)
@@ -408,7 +403,7 @@ def regions_on_map(frame: Frame, regions: Regions, bounds: NDArray[np.float64] |
     vectors = np.concatenate([np.zeros((0, regions.pivots.shape[1])), *curves])
     rings = [sum(len(piece) for piece in shape.polygons) for shape in shapes]
     whole = np.array([not shape.polygons and shape.area > 0.0 for shape in shapes])
-    near = rings_on_map(frame, vectors, _starts([len(ring) for ring in curves]), _starts(rings), whole)
+    near = rings_on_map(frame, vectors, offsets([len(ring) for ring in curves]), offsets(rings), whole)
     return DrawnRegions(near, thin_for_zoom(near, FAR_ZOOM))
 
 
@@ -422,7 +417,3 @@ def region_tile(drawn: DrawnRegions, z: int, x: int, y: int) -> bytes:
     told = (("partition", np.arange(len(made))),)
     areas = layer("regions", clipped_polygons(made, tile).features(POLYGONS, told, numbered=True))
     return areas + layer("borders", clipped_lines(made, tile).features(LINES, told, numbered=True))
-
-
-def _starts(sizes: list[int]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

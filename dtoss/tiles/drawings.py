@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space
+from dtoss.row_runs import offsets
 from dtoss.tiles.map_frame import Frame, unmercator
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
 from dtoss.tiles.tile_clipping import thin_for_zoom
@@ -140,8 +141,8 @@ def _drawings(
         return []
     vectors = np.concatenate(curves)
     sizes = np.array([len(curve) for curve in curves], np.int64)
-    first = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
-    rings = np.concatenate([[0], np.cumsum(sizes > 0)]).astype(np.int64)
+    first = offsets(sizes[sizes > 0])
+    rings = offsets(sizes > 0)
     fine = max(_FINE / (TILE_PIXELS * 2.0**zoom), TOLERANCE)
     made = rings_on_map(frame, vectors, first, rings, whole, fine)
     few, digits = thin_for_zoom(made, floor(zoom) + _THINNED), digits_at(zoom)
@@ -213,8 +214,8 @@ def outlines(frame: Frame, curves: list[NDArray[np.float64]], whole: list[bool] 
     dimension = next((curve.shape[1] for curve in curves), 2)
     vectors = np.concatenate([np.zeros((0, dimension)), *curves])
     sizes = np.array([len(curve) for curve in curves], np.int64)
-    first = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
-    rings = np.concatenate([[0], np.cumsum(sizes > 0)]).astype(np.int64)
+    first = offsets(sizes[sizes > 0])
+    rings = offsets(sizes > 0)
     made = rings_on_map(frame, vectors, first, rings, None if whole is None else np.array(whole, np.bool_), SMOOTH)
     return [shape_of(made, i) for i in range(len(curves))]
 

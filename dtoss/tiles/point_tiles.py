@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.row_runs import offsets
 from dtoss.tiles import mvt
 from dtoss.tiles.classes import MOST_CLASSES, UNKNOWN
 from dtoss.tiles.sample import KEY_BITS, Sample, gather_bits, run_of
@@ -68,7 +69,7 @@ def sampled_tile(sample: Sample, shown: ShownPoints, z: int, x: int, y: int) -> 
     )
     begin = np.cumsum(size) - size
     order = np.concatenate([order[begin[one] : begin[one] + size[one]] for one in there.tolist()] or [order])
-    first = np.concatenate([[0], np.cumsum(size[there])])
+    first = offsets(size[there])
     found = there // SHARING_LEVELS
     columns: list[tuple[str, Any]] = [("level", there % SHARING_LEVELS), ("objects", objects[there])]
     if shown.classes is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.geometry.space import space_of
+from dtoss.row_runs import offsets
 from dtoss.tiles.map_frame import Frame
 
 TOLERANCE = 2.0**-26
@@ -169,7 +170,7 @@ def _cuts(
     """Return for each point of cut edges the ends of its edge and its share of the way, and where the rings begin."""
     count = np.maximum(pieces, 1)
     count[first[1:] - 1] = 1
-    total = np.concatenate([[0], np.cumsum(count)])
+    total = offsets(count)
     edge = np.repeat(np.arange(len(places)), count)
     share = (np.arange(total[-1]) - total[edge]) / count[edge]
     return places[edge], places[_after(first)[edge]], share, total[first]

@@ -5,15 +5,17 @@ Kernels that cut rings and lines by a box and write them in units of a tile's gr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import begin_of, take_rows
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.distance import YMAX
+from dtoss.row_runs import offsets
 from dtoss.tiles.mvt import EXTENT, Features
 from dtoss.tiles.rings import MapRings
 
@@ -28,17 +30,14 @@ class Clipped:
     """Rings in a tile's box."""
 
     points: NDArray[np.int32]  # int32 (v, 2). x to the right, y down, from the tile's corner
-    first: NDArray[np.int64]  # int64 (r + 1,). Ring i has the points ``first[i]:first[i + 1]``, the first one not again
+    # int64 (r + 1,). Ring i has the points ``first[i]:first[i + 1]``, the first one not again
+    first: NDArray[np.int64] = field(metadata=begin_of("points"))
     polygon: NDArray[np.int64]  # int64 (r,), ascending. Whose ring it is
     area: NDArray[np.int64]  # int64 (r,). Twice the area in square units: positive where it runs clockwise to the eye
 
     def only(self, kept: NDArray[np.bool_]) -> Clipped:
         """Return the rings of some polygons, by number."""
-        rings = np.flatnonzero(kept[self.polygon])
-        count = np.diff(self.first)[rings]
-        first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        rows = np.arange(int(first[-1])) + np.repeat(self.first[rings] - first[:-1], count)
-        return Clipped(self.points[rows], first, self.polygon[rings], self.area[rings])
+        return take_rows(self, kept[self.polygon])
 
     def features(self, kind: int, columns: tuple[tuple[str, Any], ...], *, numbered: bool = False) -> Features:
         """Return a feature for each polygon that has a ring here."""
@@ -153,7 +152,7 @@ def _with_holes(found: Clipped, turned_out: NDArray[np.int64], tile: TileBox) ->
             rings.append(own[i])
             polygons.append(polygon)
             areas.append(size[i])
-    first = np.concatenate([[0], np.cumsum([len(ring) for ring in rings], dtype=np.int64)]).astype(np.int64)
+    first = offsets([*map(len, rings)])
     points = np.concatenate([np.zeros((0, 2), np.int32), *rings])
     return Clipped(points, first, np.array(polygons, np.int64), np.array(areas, np.int64))
 

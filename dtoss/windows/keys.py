@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import begin_of, take_rows
 from dtoss.errors import InputError
 from dtoss.extras import need
 from dtoss.geometry.space import Space, space_of
@@ -114,7 +115,7 @@ class Labels:
 
     key: Numbers  # int64. Of single keys (n,), -1 where a row is in none
     # int64 (n + 1,). Row r has the keys ``key[first[r]:first[r + 1]]``, ascending; None of single keys
-    first: Numbers | None = None
+    first: Numbers | None = field(default=None, metadata=begin_of("key"))
 
     def __len__(self) -> int:
         return len(self.key) if self.first is None else len(self.first) - 1
@@ -124,35 +125,9 @@ class Labels:
         """The most keys of a row."""
         return 1 if self.first is None else int(np.diff(self.first).max(initial=0))
 
-    def take(self, rows: Numbers) -> Labels:
-        """Return those of some rows, in the order of their numbers."""
-        if self.first is None:
-            return Labels(self.key[rows])
-        count = np.diff(self.first)[rows]
-        return Labels(self.key[ranges(self.first[rows], count)], offsets(count))
+    take = take_rows
 
     @classmethod
     def none(cls, single: bool) -> Labels:
         """Return the keys of no rows."""
         return cls(NONE, None if single else np.zeros(1, np.int64))
-
-
-def together(parts: Sequence[Labels]) -> Labels:
-    """Return the keys of several lists of rows as those of one."""
-    if len(parts) == 1 or parts[0].first is None:
-        return Labels(parts[0].key if len(parts) == 1 else np.concatenate([part.key for part in parts]), parts[0].first)
-    counts = [np.diff(part.first) for part in parts if part.first is not None]
-    return Labels(np.concatenate([part.key for part in parts]), offsets(np.concatenate(counts)))
-
-
-def offsets(counts: NDArray[np.int64]) -> Numbers:
-    """Return where each of so many begins, and the end of all: int64 (n + 1,)."""
-    found = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=found[1:])
-    return found
-
-
-def ranges(begin: Numbers, count: Numbers) -> Numbers:
-    """Return the numbers from each begin on, so many of each, one range after another."""
-    ends = np.cumsum(count)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - count), count)

@@ -15,13 +15,14 @@ from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import Polygon, Rings, polygons_in
 from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import BY_VECTORS
+from dtoss.row_runs import offsets
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscription import INSIDE, POLYGON, SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.json_text import polygon_text
 from dtoss.watch.watch_settings import Rows
-from dtoss.windows.keys import DIGEST_DIGITS, Keys, Labels, offsets
+from dtoss.windows.keys import DIGEST_DIGITS, Keys, Labels
 from dtoss.windows.patches import NO_KEY
 
 _TOLERANCE = 1e-13

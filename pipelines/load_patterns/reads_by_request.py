@@ -17,6 +17,7 @@ from dtoss.index import Index
 from dtoss.opening import open_index
 from dtoss.partitioning.partition_bounds import reads_of
 from dtoss.partitioning.regions import Regions
+from dtoss.row_runs import offsets
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 
 HITS = 2_000_000
@@ -151,4 +152,4 @@ def unpack_sets(together: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64]
     """Return the partitions of sets, and where each set begins."""
     length = pc.binary_length(together).to_numpy(zero_copy_only=False).astype(np.int64) // 4
     members = np.frombuffer(b"".join(together.to_pylist()), "<i4").astype(np.int64)
-    return np.concatenate([[0], np.cumsum(length)]).astype(np.int64), members
+    return offsets(length), members

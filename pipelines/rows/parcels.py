@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.partition import numbers as arrow_of
+from dtoss.row_runs import offsets
 
 BYTES_AT_ONCE = 16 << 20
 """Bytes of rows that are sorted into parcels together."""
@@ -103,7 +104,7 @@ def pack_keys(keys: NDArray[np.int64], tasks: int) -> pa.RecordBatch:
     # multiplied, the upper bits depend on all lower ones: ids often differ by a multiple of the number of tasks
     task = ((keys.view(np.uint64) * _SPREAD) >> np.uint64(32)) % np.uint64(tasks)
     order = np.argsort(task.astype(np.uint16), kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(task.astype(np.int64), minlength=tasks))])
+    ends = offsets(np.bincount(task.astype(np.int64), minlength=tasks))
     to = np.arange(tasks, dtype=np.int32)
     return _batch(to, np.full(tasks, KEYS, np.int32), 8 * ends, pa.py_buffer(keys[order]))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from dtoss.column_rows import join_rows, take_rows
+from dtoss.column_rows import begin_of, join_rows, take_rows
+from dtoss.row_runs import offsets, runs
 
 
 @dataclass(frozen=True)
@@ -70,3 +72,79 @@ def test_objects_one_after_another():
     assert whole.t is None
     assert whole.name == "world"
     assert join_rows(parts[:1]) is parts[0]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Objects with runs of places, each with labels of its own; numbers of places that nobody wants are none."""
+
+    names: pa.Array
+    first: NDArray[np.int64] = field(metadata=begin_of("places", "labels", "numbers"))
+    places: NDArray[np.float64]
+    labels: Labels
+    numbers: NDArray[np.int64]
+
+    take = take_rows
+
+
+@dataclass(frozen=True)
+class Labels:
+    of: NDArray[np.int64]
+    first: NDArray[np.int64] | None = field(default=None, metadata=begin_of("of"))
+
+    def __len__(self) -> int:
+        return len(self.of) if self.first is None else len(self.first) - 1
+
+    take = take_rows
+
+
+SIZES = (2, 0, 3, 1)
+
+
+def ways(sizes=SIZES, several=True) -> tuple[Ways, list[tuple[str, list[float], list[list[int]]]]]:
+    """Return ways of so many places, and the same as lists: a name, places, and the labels of each place."""
+    count = sum(sizes)
+    labels = [[10 * at, 10 * at + 1][: at % 3 if several else 1] for at in range(count)]
+    held = Labels(np.array([one for some in labels for one in some]), offsets([*map(len, labels)]) if several else None)
+    made = Ways(
+        pa.array([f"way {i}" for i in range(len(sizes))], pa.string()), offsets(sizes), np.arange(count) * 0.5, held,
+        np.zeros(0, np.int64),
+    )  # fmt: skip
+    return made, listed(made)
+
+
+def listed(some: Ways) -> list[tuple[str, list[float], list[list[int]]]]:
+    first = some.labels.first
+    own = np.split(some.labels.of, np.arange(1, len(some.places)) if first is None else first[1:-1])
+    bounds = pairwise(some.first.tolist())
+    return [
+        (name, some.places[low:high].tolist(), [one.tolist() for one in own[low:high]])
+        for name, (low, high) in zip(some.names.to_pylist(), bounds, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("several", [True, False])
+@pytest.mark.parametrize(
+    "rows",
+    [np.array([2, 0, 3]), np.array([1]), np.zeros(0, np.int64), np.array([True, False, True, True]), slice(1, 3)],
+)
+def test_rows_take_their_runs_with_them(rows, several):
+    made, expected = ways(several=several)
+    some = made.take(rows)
+    chosen = np.arange(len(SIZES))[rows].tolist()
+    assert listed(some) == [expected[row] for row in chosen]
+    assert len(some.numbers) == 0
+    assert some.first.dtype == np.int64
+
+
+def test_runs_of_several_objects_follow_one_another():
+    (one, first), (none, _), (other, second) = ways(), ways(()), ways((1, 4))
+    assert listed(join_rows([one, none, other])) == [*first, *second]
+
+
+def test_runs_are_rows_one_after_another():
+    begin, sizes = np.array([5, 0, 7], np.int32), np.array([2, 0, 3], np.int32)
+    assert runs(begin, sizes).tolist() == [5, 6, 7, 8, 9]
+    assert offsets(sizes).tolist() == [0, 2, 2, 5]
+    assert runs(begin[:0], sizes[:0]).tolist() == []
+    assert (offsets([]).tolist(), offsets([3], np.int32).dtype) == ([0], np.int32)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.column_rows import take_rows
+from dtoss.column_rows import join_rows, take_rows
 from dtoss.history.adaptive.cost import (
     Points,
     Prices,
@@ -29,7 +29,7 @@ from dtoss.history.adaptive.cost import (
 )
 from dtoss.history.adaptive.leaf_cuts_by_cost import Cell, best_cut, imagined
 from dtoss.history.layouts.kd_tree import tree_of_cells
-from dtoss.history.questions import Questions, joined_questions
+from dtoss.history.questions import Questions
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _cut(
         return None
     points = load((number,))
     more, as_many = imagined(points, some, counts)
-    every = joined_questions([some, more])
+    every = join_rows([some, more])
     cut = best_cut(points, leaf.cell, every, np.append(counts, as_many), prices)
     regret = float((now - cut.cost[: len(some)])[since] @ counts[since])
     waste = 0.0

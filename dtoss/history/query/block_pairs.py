@@ -16,6 +16,7 @@ from dtoss.geometry.space import Space
 from dtoss.history.query.block_queries import first_since
 from dtoss.history.query.scan_blocks import Piece
 from dtoss.history.row_blocks import Blocks
+from dtoss.row_runs import offsets
 
 _TOP_BITS = 63
 _ROOM = 4096
@@ -116,7 +117,7 @@ class Rows:
         good = np.ascontiguousarray(piece.good)
         if not good.all():
             places = np.where(good[:, None], places, 0.0)
-        begin = np.append(0, np.cumsum(piece.blocks.rows, dtype=np.int64))
+        begin = offsets(piece.blocks.rows)
         t = time_keys(piece.t)
         ascends = np.append(True, t[1:] >= t[:-1])
         ascends[begin[:-1]] = True

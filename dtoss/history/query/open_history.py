@@ -13,9 +13,10 @@ from contextlib import suppress
 
 import numpy as np
 
+from dtoss.column_rows import join_rows
 from dtoss.history.query.explain import QUESTIONS, Told
 from dtoss.history.query.history import History
-from dtoss.history.questions import ASKED, Questions, gather, joined_questions, keep, note
+from dtoss.history.questions import ASKED, Questions, gather, keep, note
 from dtoss.history.versions import Home
 
 
@@ -88,7 +89,7 @@ class Learner:
         with suppress(OSError):
             if not self._home.folder.there():
                 return  # removed meanwhile: it does not come back for this
-            note(self._home, joined_questions(waiting))
+            note(self._home, join_rows(waiting))
             if _CHANCES.randrange(_GATHERED_BY_ONE_OF) == 0 and len(self._home.folder.files(ASKED)) > _MANY_FILES:
                 keep(self._home, gather(self._home, waiting[0].low.shape[1]))
 

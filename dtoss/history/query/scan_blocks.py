@@ -21,6 +21,7 @@ from dtoss.history.read_blocks import Reads, read_blocks
 from dtoss.history.row_blocks import Blocks, t_numbers
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
+from dtoss.row_runs import runs
 
 BLOCKS_AT_ONCE = 64
 """Blocks that are in memory at a time, for each that reads."""
@@ -69,7 +70,7 @@ class Piece:
                 yield number, np.flatnonzero(candidates)
                 continue
             size = self.blocks.rows[mine].astype(np.int64)
-            rows = np.repeat(ends[mine] - np.cumsum(size), size) + np.arange(int(size.sum()))
+            rows = runs(ends[mine] - size, size)
             kept = self.good[rows] & (self.t[rows] >= asked.spans.first[number])
             kept &= self.t[rows] <= asked.spans.last[number]
             yield number, rows[kept]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,12 +84,6 @@ class StayEvents:
     distance: NDArray[np.float64]
     t: NDArray[np.int64]  # int64. When it was
     over: NDArray[np.bool_]  # bool. Whether the object left because it was silent
-
-    @classmethod
-    def join(cls, parts: Sequence[StayEvents]) -> StayEvents:
-        """Return several as one."""
-        columns = [[getattr(part, one.name) for part in parts] for one in fields(cls)]
-        return cls(*(np.concatenate(column) for column in columns))
 
 
 @dataclass(frozen=True)

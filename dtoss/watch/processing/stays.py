@@ -7,13 +7,14 @@ told. All is found for all pairs of an object and a subscription at once: the ro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows, take_rows
+from dtoss.row_runs import runs
 from dtoss.watch.index.large_and_small import NEVER_DUE, Stays
 from dtoss.watch.matching.margins import near_places
 from dtoss.watch.matching.matcher import StandingMatcher
@@ -53,8 +54,7 @@ class _Members:
     out: Longs  # Since when it is not held, NEVER_DUE where it is
     told: Flags
 
-    def take(self, at: Any) -> _Members:
-        return _Members(self.object[at], self.sub[at], self.row[at], self.since[at], self.out[at], self.told[at])
+    take = take_rows
 
 
 @dataclass
@@ -87,7 +87,7 @@ class _Found:
         members = self._dwell(members, stay_until)
         gone = left < NEVER_DUE
         self._tell(LEAVE, LEAVES, members.take(gone), row[gone], left[gone])
-        events = StayEvents.join(self.events)
+        events = join_rows(self.events)
         return replace(tracks, told=events, stays=self._state(members.take(~gone)))
 
     def _before(self) -> _Members:
@@ -137,14 +137,8 @@ class _Found:
         since = self.t[row]
         object = np.searchsorted(self.begin, row, "right") - 1
         sub = np.searchsorted(asked.number, found.subscription)
-        points = _Members(
-            np.concatenate([before.object, object]),
-            np.concatenate([before.sub, sub]),
-            np.concatenate([before.row, row]),
-            np.concatenate([before.since, since]),
-            np.concatenate([before.out, np.full(len(row), NEVER_DUE)]),
-            np.concatenate([before.told, np.zeros(len(row), np.bool_)]),
-        )
+        out, told = np.full(len(row), NEVER_DUE), np.zeros(len(row), np.bool_)
+        points = join_rows([before, _Members(object, sub, row, since, out, told)])
         known = np.arange(len(points.row)) < count
         far = np.concatenate([np.full(count, np.nan), found.distance])
         order = np.lexsort((points.row, points.sub, points.object))
@@ -200,7 +194,7 @@ class _Found:
             return []
         sizes = end[at] - begin[at]
         gap = np.repeat(np.arange(len(at)), sizes)
-        row = np.arange(len(gap)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + begin[at][gap]
+        row = runs(begin[at], sizes)
         sub = points.sub[at][gap]
         near = near_places(self.plan.standing, self.tracks.rows, row, self.asked.number[sub], self.asked.metres[sub])
         first = end[at].copy()

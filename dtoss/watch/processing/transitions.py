@@ -6,7 +6,7 @@ What is entered and left from row to row of an object: sorted lists of matches, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -214,7 +214,7 @@ def kinds_told(standing: Standing) -> list[int]:
 def _in_order(standing: Standing, told: StayEvents) -> StayEvents:
     """Return what is told of stays by row, time, kind and the order of ids."""
     order = np.lexsort((_turns(standing, told.subscription), told.kind, told.t, told.row))
-    return StayEvents(*(getattr(told, one.name)[order] for one in fields(told)))
+    return take_rows(told, order)
 
 
 def _turns(standing: Standing, subscription: NDArray[np.int32]) -> NDArray[np.int32]:

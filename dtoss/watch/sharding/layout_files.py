@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dtoss.commits.columnar_files import decoding, encode_arrow
 from dtoss.commits.file_entry import map_entry, write_entry
 from dtoss.errors import StoreError
+from dtoss.row_runs import offsets, runs
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.sharding.row_routing import Routing
 from dtoss.watch.sharding.subscription_cells import AskedCells
@@ -128,10 +129,8 @@ def write_stored(
     words, and stand under words.
     """
     sizes = np.diff(asked.cover_begin) * by_words
-    begin = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.repeat(asked.cover_begin[:-1] - begin[:-1], sizes) + np.arange(begin[-1])
-    text = texts_of(asked).take(pa.array(asked.cover[at]))
-    whole = pa.LargeListArray.from_arrays(pa.array(begin, pa.int64()), text)
+    text = texts_of(asked).take(pa.array(asked.cover[runs(asked.cover_begin[:-1], sizes)]))
+    whole = pa.LargeListArray.from_arrays(pa.array(offsets(sizes)), text)
     mine = [pa.array(some, pa.int64()) for some in rows]
     keys = [
         hashlib.sha256(index.encode() + np.ascontiguousarray(some, np.int64).tobytes()).hexdigest() for some in rows
@@ -141,9 +140,7 @@ def write_stored(
         {
             "key": pa.array(keys, pa.string()),
             "rows": pa.array([some.to_numpy() for some in mine], pa.large_list(pa.int64())),
-            "covers": pa.LargeListArray.from_arrays(
-                pa.array(np.concatenate([[0], np.cumsum([len(some) for some in mine])]), pa.int64()), whole.take(flat)
-            ),
+            "covers": pa.LargeListArray.from_arrays(pa.array(offsets([*map(len, mine)])), whole.take(flat)),
         }
     )
     return write_batch(home, batch, "stored-")

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.geometry.space import Space
+from dtoss.row_runs import offsets, runs
 from dtoss.watch.index.build_index import covers_of
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.index.subscription_index import SubscriptionIndex
@@ -86,6 +87,4 @@ def _covers(built: SubscriptionIndex) -> tuple[Vocabulary, NDArray[np.int64], ND
     sizes = (compiled.cover[:, 1] - compiled.cover[:, 0]).astype(np.int64)
     counts = np.zeros(len(built), np.int64)
     counts[said] = sizes
-    begin[1:] = np.cumsum(counts)
-    at = np.repeat(compiled.cover[:, 0] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    return vocabulary, begin, compiled.covers[at].astype(np.int64)
+    return vocabulary, offsets(counts), compiled.covers[runs(compiled.cover[:, 0], sizes)].astype(np.int64)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.row_runs import offsets, runs
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.index_files import open_built, write_built
 from dtoss.watch.index.large_and_small import GONE, Standing, open_index_of
@@ -178,13 +179,11 @@ def first_words(
     count = max(len(covers.words), 1)
     keys = np.repeat(np.arange(len(some)), np.diff(held.first)) * count + held.words
     sizes = (covers.begin[1:] - covers.begin[:-1])[subscription]
-    ends = np.cumsum(sizes)
-    at = np.repeat(covers.begin[subscription] - ends + sizes, sizes) + np.arange(ends[-1])
-    word = covers.number[at].astype(np.int64)
+    word = covers.number[runs(covers.begin[subscription], sizes)].astype(np.int64)
     asked = np.repeat(place, sizes) * count + word
     found = np.searchsorted(keys, asked)
     there = np.append(keys, -1)[found] == asked
-    return np.minimum.reduceat(np.where(there, word, count - 1), ends - sizes)
+    return np.minimum.reduceat(np.where(there, word, count - 1), offsets(sizes)[:-1])
 
 
 def _by_task(tables: list[pa.Table]) -> dict[int, pa.Table]:
@@ -315,7 +314,7 @@ def _covers(
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order))
         number = place[coded.indices.to_numpy()]
-        begin = np.concatenate([[0], np.cumsum(sizes)])
+        begin = offsets(sizes)
         owner = np.repeat(np.arange(len(sizes)), sizes)
         number = number[np.lexsort((number, owner))]
         words = coded.dictionary.take(pa.array(order)).cast(pa.large_string())

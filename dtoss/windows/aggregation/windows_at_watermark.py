@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.row_runs import offsets
 from dtoss.windows.aggregation.backward_sums import Backwards, cells_backwards
 from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.pane_cells import Cells, Numbers, joined
@@ -131,7 +132,7 @@ def _percentiles(columns: Columns, bins: Cells, slots: Slots) -> dict[str, NDArr
     cells = different([place])
     counts = np.zeros(len(cells), np.int64)
     np.add.at(counts, Slots(cells).of(place), bins.values[:, 0])
-    up_to = np.concatenate([[0], np.cumsum(counts)])
+    up_to = offsets(counts)
     edges = np.searchsorted(cells, np.arange(len(slots) + 1) * wide)
     before, total = up_to[edges[:-1]], np.diff(up_to[edges])
     moved = total > 0

@@ -12,13 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
+from dtoss.column_rows import join_rows
+from dtoss.row_runs import offsets
 from dtoss.windows.state.state_files import ID_KINDS, objects_tables, read_objects, write_objects
 from dtoss.windows.state.state_files_merge import Change, due, staying, too_many, with_any
 from dtoss.windows.storage.window_document import Part
 from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState, labels_from, newest
 from dtoss.windows.trajectories.map_step import ObjectsStep, objects_step
-from dtoss.windows.trajectories.silent_objects import Others, joined_others
+from dtoss.windows.trajectories.silent_objects import Others
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.watermark import horizon_of
 
@@ -165,7 +167,7 @@ class _Layer:
         counts = np.bincount(owner[at], minlength=len(objects))
         held = np.flatnonzero(counts)
         t, speed = (np.asarray(some[name]).astype(np.int64) for name in ("t", "speed"))
-        return Others(self._bucket[held], counts[held], t, speed, labels_from(some["key"]))
+        return Others(self._bucket[held], offsets(counts[held]), t, speed, labels_from(some["key"]))
 
     def _taken(self, at: Numbers) -> ObjectState:
         if self._counts is not None:
@@ -173,15 +175,15 @@ class _Layer:
         return ObjectState.some_from_arrow(self._tables, at)
 
 
-def _others(layers: Sequence[_Layer], came: pa.Array, horizon: int | None) -> Others:
-    """Return the moves of objects without rows that may still change: each as the newest file has it."""
+def _others(layers: Sequence[_Layer], came: pa.Array, horizon: int | None) -> Others | None:
+    """Return the moves of objects without rows that may still change, as the newest file has each; None without one."""
     found, newer = [], [came]
     for layer in reversed(layers):
         if "speed" in layer.columns:
             found.append(layer.moving(horizon, newer))
         if layer.part.patch:
             newer.append(layer.ids)
-    return joined_others(found)
+    return join_rows(found) if found else None
 
 
 def _bases(plan: Plan, state: ObjectState, of: Numbers) -> tuple[Part, ...]:

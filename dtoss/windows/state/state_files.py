@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.file_entry import FileEntry, map_entry, write_entry
+from dtoss.row_runs import offsets
 from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.patches import KEY_GROUPS, Patch, Patches
 from dtoss.windows.spec import Spec
@@ -95,7 +96,7 @@ def _of_part(patch: Patch, part: int) -> Patch:
     mine = np.arange(KEY_GROUPS) % PARTS == part
     rows = np.flatnonzero(np.repeat(mine, counts))
     return Patch(
-        np.concatenate([[0], np.cumsum(np.where(mine, counts, 0))]),
+        offsets(np.where(mine, counts, 0)),
         patch.pane[rows],
         patch.labels[rows],
         patch.values[rows],

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtoss.windows.keys import Numbers, offsets
+from dtoss.row_runs import offsets
+from dtoss.windows.keys import Numbers
 from dtoss.windows.patches import KEY_GROUPS, NO_KEY, Patch, group_of
 from dtoss.windows.trajectories.cells_kernel import FREE_CELL, grown, kept_cells
 from dtoss.windows.trajectories.walk_kernel import HIGHER

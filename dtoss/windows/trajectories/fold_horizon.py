@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.windows.keys import offsets, ranges
+from dtoss.row_runs import offsets, runs
 from dtoss.windows.spec import LAST_TIME, Spec
 from dtoss.windows.trajectories.known_rows import ObjectState
 
@@ -35,7 +35,7 @@ def fold_state(spec: Spec, state: ObjectState, horizon: int | None) -> ObjectSta
     rows = state.first[1:] - kept
     stay = np.flatnonzero((rows > 0) | (visits > 0))
     whole = len(stay) == count
-    taken = ranges(kept, rows)
+    taken = runs(kept, rows)
     speed = state.speed[taken] if len(state.speed) else state.speed
     return ObjectState(
         state.ids if whole else state.ids.take(stay), state.bucket if whole else state.bucket[stay],

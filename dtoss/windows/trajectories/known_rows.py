@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.windows.keys import Labels, Numbers, offsets, ranges, together
+from dtoss.column_rows import begin_of, join_rows, take_rows
+from dtoss.row_runs import offsets, runs
+from dtoss.windows.keys import Labels, Numbers
 
 
 @dataclass(frozen=True)
@@ -19,14 +21,16 @@ class ObjectState:
 
     ids: pa.Array  # int64 or string (k,), rising
     bucket: Numbers  # int64 (k,)
-    first: Numbers  # int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``, by time
+    # int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``, by time
+    first: Numbers = field(metadata=begin_of("t", "positions", "labels", "speed"))
     t: Numbers  # int64 (n,). Microseconds since 1970
     positions: NDArray[np.float64]  # float64 (n, 2)
     labels: Labels  # The keys of the rows
     # int64 (n,). That of the move to each row in mm/s, -1 where there is none; or none at all, where no greatest speed
     # is asked for
     speed: Numbers
-    visit_first: Numbers  # int64 (k + 1,). Object i has the visits ``visit_first[i]:visit_first[i + 1]``
+    # int64 (k + 1,). Object i has the visits ``visit_first[i]:visit_first[i + 1]``
+    visit_first: Numbers = field(metadata=begin_of("visit_key", "visit_pane"))
     # visit_key, visit_pane: int64 (v,). Each key of an object with its last pane before the rows that may change, no
     # key twice
     visit_key: Numbers
@@ -46,16 +50,7 @@ class ObjectState:
             pa.array([], id_type), zero, no, zero, np.zeros((0, 2)), Labels.none(single), zero, no, zero, zero
         )  # fmt: skip
 
-    def take(self, objects: Numbers) -> ObjectState:
-        """Return the state of some objects, by their numbers, which ascend. Cost O(their rows)."""
-        rows, visits = np.diff(self.first)[objects], np.diff(self.visit_first)[objects]
-        taken, seen = ranges(self.first[objects], rows), ranges(self.visit_first[objects], visits)
-        return ObjectState(
-            self.ids.take(pa.array(objects)), self.bucket[objects], offsets(rows), self.t[taken],
-            np.ascontiguousarray(self.positions[taken]), self.labels.take(taken),
-            self.speed[taken] if len(self.speed) else self.speed, offsets(visits), self.visit_key[seen],
-            self.visit_pane[seen],
-        )  # fmt: skip
+    take = take_rows
 
     def of_buckets(self, buckets: Numbers) -> ObjectState:
         """Return the state of the objects of some buckets."""
@@ -85,9 +80,9 @@ class ObjectState:
         """Return the state of some objects, by their numbers, which ascend. Cost O(their rows, and all objects)."""
         head, rows, visits = tables["objects"], tables["rows"], tables["visits"]
         counts, seen = head["rows"].to_numpy(), head["visits"].to_numpy()
-        taken = pa.array(ranges(offsets(counts)[objects], counts[objects]))
+        taken = pa.array(runs(offsets(counts)[objects], counts[objects]))
         at, some = pa.array(objects), rows.take(taken)
-        visited = visits.take(pa.array(ranges(offsets(seen)[objects], seen[objects])))
+        visited = visits.take(pa.array(runs(offsets(seen)[objects], seen[objects])))
         return cls.from_arrow({"objects": head.take(at), "rows": some, "visits": visited})
 
     @classmethod
@@ -113,18 +108,7 @@ def newest(states: Sequence[ObjectState]) -> ObjectState:
     some = [state for state in states if len(state)]
     if len(some) < len(states):
         return newest(some or states[:1])
-    whole = ObjectState(
-        pa.concat_arrays([state.ids for state in some]),
-        np.concatenate([state.bucket for state in some]),
-        offsets(np.concatenate([np.diff(state.first) for state in some])),
-        np.concatenate([state.t for state in some]),
-        np.concatenate([state.positions for state in some]),
-        together([state.labels for state in some]),
-        np.concatenate([state.speed for state in some]),
-        offsets(np.concatenate([np.diff(state.visit_first) for state in some])),
-        np.concatenate([state.visit_key for state in some]),
-        np.concatenate([state.visit_pane for state in some]),
-    )
+    whole = join_rows(some)
     order = np.asarray(pc.sort_indices(whole.ids)).astype(np.int64)  # stable: of equal ones the last is the newest
     ids = whole.ids.take(pa.array(order))
     last = np.append(np.asarray(pc.not_equal(ids[1:], ids[:-1])).astype(np.bool_), True)

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.compiled.kernel import operand
+from dtoss.row_runs import offsets, runs
 from dtoss.windows.bins import BINS_OF_SLOW, BOUNDS
-from dtoss.windows.keys import Keys, Labels, Numbers, offsets, ranges, together
+from dtoss.windows.keys import Keys, Labels, Numbers
 from dtoss.windows.patches import Patches
 from dtoss.windows.spec import Spec
 from dtoss.windows.trajectories.cell_table import Groups, groups_of, highest, patch_of, table_of
@@ -145,7 +147,7 @@ def pool_of(
     if spec.moves:
         needed = _changed_rows(state, found)
         whole[needed] = keys.space.vectors(state.positions[needed])
-    return Pool(t, t // spec.pane, together([state.labels, labels]), whole, speed)
+    return Pool(t, t // spec.pane, join_rows([state.labels, labels]), whole, speed)
 
 
 def _changed_rows(state: ObjectState, found: Met) -> Numbers:
@@ -154,7 +156,7 @@ def _changed_rows(state: ObjectState, found: Met) -> Numbers:
     known = found.known[changed]
     same = np.maximum(found.start[changed] - found.begin[changed] - 1, 0)
     begin = np.minimum(state.first[known] + same, state.first[known + 1])
-    return ranges(begin, state.first[known + 1] - begin)
+    return runs(begin, state.first[known + 1] - begin)
 
 
 def walk_changes(

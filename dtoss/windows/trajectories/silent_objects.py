@@ -5,14 +5,14 @@ The greatest speeds of cells that a batch has touched, also among moves that it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dtoss.column_rows import begin_of, take_rows
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer
-from dtoss.windows.keys import Labels, Numbers, offsets, together
+from dtoss.windows.keys import Labels, Numbers
 from dtoss.windows.patches import NO_KEY
 from dtoss.windows.trajectories.cell_table import Groups, Table
 from dtoss.windows.trajectories.cells_kernel import FREE_CELL, first_slot
@@ -23,34 +23,14 @@ from dtoss.windows.trajectories.walk_kernel import DENSE, HIGHER, PANE0, TABLE_M
 class Others:
     """Rows that end a move and may still change, object by object."""
 
-    bucket: Numbers  # bucket, rows: int64 (k,). Of each object, and how many it has
-    rows: Numbers
-    t: Numbers  # int64 (n,). Microseconds since 1970, and mm/s
-    speed: Numbers  # int64 (n,). Microseconds since 1970, and mm/s
+    bucket: Numbers  # int64 (k,). Of each object
+    # int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``
+    first: Numbers = field(metadata=begin_of("t", "speed", "labels"))
+    t: Numbers  # int64 (n,). Microseconds since 1970
+    speed: Numbers  # int64 (n,), mm/s
     labels: Labels
 
-    def take(self, objects: Numbers) -> Others:
-        """Return those of some objects, by their numbers, which ascend."""
-        there = np.zeros(len(self.rows), np.bool_)
-        there[objects] = True
-        rows = np.flatnonzero(np.repeat(there, self.rows))
-        return Others(
-            self.bucket[objects], self.rows[objects], self.t[rows], self.speed[rows], self.labels.take(rows)
-        )  # fmt: skip
-
-
-def joined_others(parts: Sequence[Others]) -> Others:
-    """Return those of different objects as one."""
-    if not parts:
-        none = np.zeros(0, np.int64)
-        return Others(none, none, none, none, Labels(none))
-    return Others(
-        np.concatenate([part.bucket for part in parts]),
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.t for part in parts]),
-        np.concatenate([part.speed for part in parts]),
-        together([part.labels for part in parts]),
-    )
+    take = take_rows
 
 
 def raised_to(others: Others, high: Table, groups: Groups, buckets: Numbers, panes: tuple[int, int], pane: int) -> None:
@@ -66,9 +46,8 @@ def raised_to(others: Others, high: Table, groups: Groups, buckets: Numbers, pan
         place = np.minimum(np.searchsorted(groups.keys, key), max(len(groups.keys) - 1, 0))
         key = np.where(groups.keys[place] == key, place, NO_KEY) if len(groups.keys) else np.full(len(key), NO_KEY)
     outside = (at < panes[0]) | (at >= panes[1])
-    begin = offsets(some.rows)
     raise_others(
-        panes[0], labels.first is None, np.arange(len(at)), begin, np.ascontiguousarray(begin[1:]),
+        panes[0], labels.first is None, np.arange(len(at)), some.first, np.ascontiguousarray(some.first[1:]),
         np.searchsorted(buckets, some.bucket), at, np.zeros(1, np.int64) if labels.first is None else labels.first,
         np.ascontiguousarray(key), np.where(outside, -1, some.speed), *high.arrays,
     )  # fmt: skip

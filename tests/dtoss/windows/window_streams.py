@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
-from dtoss.windows.keys import Keys, Labels, offsets, region_keys, site_keys
+from dtoss.row_runs import offsets
+from dtoss.windows.keys import Keys, Labels, region_keys, site_keys
 from dtoss.windows.measures import MEASURES
 from dtoss.windows.spec import spec_of
 from tests.dtoss.strategies import lonlat, planar

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dtoss.history.questions import joined_questions
+from dtoss.column_rows import join_rows
 from tests.dtoss.history.placed import discs_asked, put_places
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of
 
@@ -43,4 +43,4 @@ def asked_history(folder, space, n=30_000, days=10):
         some("one", 6, -1.0, 600.0, "at", 91),
         some("one", 4, -1.0, DAY, "trajectory", 97),
     ]
-    return home, joined_questions(asked)
+    return home, join_rows(asked)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dtoss
+from dtoss.column_rows import join_rows
 from dtoss.errors import InputError
 from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.adaptive.cost import reads_of
@@ -15,7 +16,7 @@ from dtoss.history.adaptive.period import cost_by, place_leaves, prices_of
 from dtoss.history.layouts.compaction import make_order
 from dtoss.history.query.history import History
 from dtoss.history.query.open_history import NOTED_AT_ONCE, question_of
-from dtoss.history.questions import ASKED, REMEMBERED, gather, joined_questions, note
+from dtoss.history.questions import ASKED, REMEMBERED, gather, note
 from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME
 from tests.dtoss.history.adaptive.towns import SIDE, SMALL, SPAN
 
@@ -67,7 +68,7 @@ def test_the_model_reads_what_the_reader_reads(home):
         for _ in range(30):
             between = sorted(rng.uniform(0, SPAN, 2).astype(int).tolist())
             history.range([rng.uniform(0, SIDE, 2)], rng.uniform(1, 300), between=between)
-        questions = joined_questions([question_of(one) for one in told])
+        questions = join_rows([question_of(one) for one in told])
         prices = prices_of(version)
         held = place_leaves(home, version, int(version.periods.number[0]))
         place = sum(reads_of(leaf.run, questions, prices) for leaf in held.leaves)
@@ -148,7 +149,7 @@ def test_bounded_and_unharmed_by_readers_that_die(home):
     ask(home, 1)
     one = gather(home, 2).questions
     for _ in range(0, REMEMBERED + 127, 128):
-        note(home, joined_questions([one] * 128))
+        note(home, join_rows([one] * 128))
     last = 1 + 128 * -(-(REMEMBERED + 127) // 128)
     kept = home.folder.files(ASKED)
     first = home.folder.read(ASKED, kept[-1])

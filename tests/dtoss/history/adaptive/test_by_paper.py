@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.column_rows import join_rows
 from dtoss.history.adaptive.by_paper import boxes_of, decide_by_paper
 from dtoss.history.adaptive.cost import Points, Prices, run_of
 from dtoss.history.adaptive.rewrite_decisions import Leaf
-from dtoss.history.questions import Questions, joined_questions, no_questions
+from dtoss.history.questions import Questions, no_questions
 from tests.examples import examples
 
 ROW_BYTES = 10.0
@@ -49,7 +50,7 @@ def test_each_row_is_in_one_part_of_its_cell_and_the_second_time_nothing_is_cut(
     left[1 : lost + 1] = np.nan
     parts = [a_part(left, (-np.inf, -np.inf, 8.5, np.inf)), a_part(right, (8.5, -np.inf, np.inf, np.inf))]
     corner = rng.integers(0, 16, 2)
-    questions = joined_questions([a_question(1 + i, corner, corner + 1) for i in range(30)])
+    questions = join_rows([a_question(1 + i, corner, corner + 1) for i in range(30)])
     leaves, load = leaves_of(parts)
     decision = decide_by_paper(leaves, questions, load, PRICES)
     after = [part for number, part in enumerate(parts) if number not in {one.leaves[0] for one in decision.rewritings}]
@@ -72,7 +73,7 @@ def test_a_hotspot_is_cut_out_of_its_leaf():
     parts = [a_part(rng.uniform(0, 10, (1_000, 2)), (-np.inf, -np.inf, 10, np.inf))]
     parts.append(a_part(rng.uniform(10, 20, (1_000, 2)), (10, -np.inf, np.inf, np.inf)))
     leaves, load = leaves_of(parts)
-    questions = joined_questions([a_question(1 + i, (2, 2), (3, 3)) for i in range(40)])
+    questions = join_rows([a_question(1 + i, (2, 2), (3, 3)) for i in range(40)])
     decision = decide_by_paper(leaves, questions, load, PRICES)
     assert [one.leaves for one in decision.rewritings] == [(0,)]
     assert decision.looked == 2 * sum(leaf.run.size for leaf in leaves)
@@ -91,7 +92,7 @@ def test_a_question_is_the_box_around_its_pieces():
         np.array([3]), *PLAIN, np.zeros(2, np.int64),
         np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0),
     )  # fmt: skip
-    found = list(boxes_of(joined_questions([one, two, nowhere])))
+    found = list(boxes_of(join_rows([one, two, nowhere])))
     assert found == [(-0.5, -0.5, 1.5, 2.5), (0.0, 0.0, 6.0, 7.0), EVERYWHERE]
 
 
@@ -126,9 +127,7 @@ def test_no_more_is_rewritten_at_once_than_is_said_and_the_rest_comes_next():
     parts = [a_part(rng.uniform(0, 10, (500, 2)), (-np.inf, -np.inf, 10, np.inf))]
     parts.append(a_part(rng.uniform(10, 20, (500, 2)), (10, -np.inf, np.inf, np.inf)))
     leaves, load = leaves_of(parts)
-    questions = joined_questions(
-        [a_question(1 + i, *((2, 2), (3, 3)) if i % 2 else ((12, 12), (13, 13))) for i in range(60)]
-    )
+    questions = join_rows([a_question(1 + i, *((2, 2), (3, 3)) if i % 2 else ((12, 12), (13, 13))) for i in range(60)])
     assert [one.leaves for one in decide_by_paper(leaves, questions, load, PRICES).rewritings] == [(0,), (1,)]
     first = decide_by_paper(leaves, questions, load, PRICES, most=1.0)
     assert [one.leaves for one in first.rewritings] == [(0,)]

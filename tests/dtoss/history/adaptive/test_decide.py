@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.column_rows import join_rows
 from dtoss.history.adaptive.cost import Points, Prices, cost_of, matched_rows, reads_of, run_of, wasted_bytes
 from dtoss.history.adaptive.leaf_cuts_by_cost import IMAGINED_SHARE, best_cut, imagined
 from dtoss.history.adaptive.rewrite_decisions import Leaf, Rewriting, decide, neighbours, still_a_tree
-from dtoss.history.questions import HALVED_AFTER, Questions, joined_questions, no_questions
+from dtoss.history.questions import HALVED_AFTER, Questions, no_questions
 from tests.dtoss.history.adaptive.plays import ROW_BYTES, asked, points_of
 from tests.examples import examples
 
@@ -122,7 +123,7 @@ def test_requests_that_a_merge_saves_pay_for_it():
     shapes = [(start, start + 8.0, None, None, 0.0) for start in rng.uniform(0, 390, 600)]
     known, merged = corner(40), 0
     for begin in range(0, 600, 20):
-        known = joined_questions([known, asked(shapes[begin : begin + 20], 40 + begin)])
+        known = join_rows([known, asked(shapes[begin : begin + 20], 40 + begin)])
         merged += sum(len(one.leaves) == 2 for one in layout.adapt(known).rewritings)
     assert merged
     assert len(layout.leaves) < before
@@ -160,14 +161,14 @@ def test_no_more_is_written_than_was_read_in_vain(seed, spots, request):
             shapes.append((first, first + rng.choice([10.0, 400.0]), low, low + rng.uniform(0, 15, 2), 0.0))
         some = asked(shapes, 20 * turn)
         wasted += layout.waste(some)
-        known = joined_questions([known, some])
+        known = join_rows([known, some])
         written += sum(one.size for one in layout.adapt(known).rewritings)
         assert written <= wasted
 
 
 def test_the_best_cut_costs_no_more_than_none_and_what_it_says():
     """The costs of its parts, questions by question, are those that their blocks have."""
-    points, questions = spread(600, 3), joined_questions([corner(9), corner(9, 9, (50, 60), (60, 75), (0.0, 80.0))])
+    points, questions = spread(600, 3), join_rows([corner(9), corner(9, 9, (50, 60), (60, 75), (0.0, 80.0))])
     weights = np.linspace(0.2, 1.0, 18)
     cut = best_cut(points, EVERYWHERE, questions, weights, PRICES)
     costs = [cost_of(reads_of(run_of(points, rows, PRICES), questions, PRICES), PRICES) for rows, _ in cut.parts]
