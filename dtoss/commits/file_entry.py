@@ -47,8 +47,8 @@ class FileEntry:
     sha256: str  # Of its bytes, in hexadecimal digits
 
     @classmethod
-    def of(cls, said: Any) -> FileEntry:
-        """Return the file that JSON names."""
+    def of(cls, said: Any, *, sized: bool = True) -> FileEntry:
+        """Return the file that JSON names; ``sized``: whether it says of how many bytes."""
         if not isinstance(said, dict):
             raise ValueError(f"a listed file is {said!r:.60}, an object is wanted")
         name, sha = said.get("name"), said.get("sha256")
@@ -56,11 +56,13 @@ class FileEntry:
             raise ValueError(f"the name of a listed file is {name!r:.60}")
         if not isinstance(sha, str) or not _SHA.match(sha):
             raise ValueError(f"the sha256 of {name} is {sha!r:.80}")
-        return cls(name, whole(said.get("rows"), f"rows of {name}"), whole(said.get("bytes"), f"bytes of {name}"), sha)
+        size = whole(said.get("bytes"), f"bytes of {name}") if sized else ANY_BYTES
+        return cls(name, whole(said.get("rows"), f"rows of {name}"), size, sha)
 
     def as_json(self) -> dict[str, Any]:
         """Return what a document holds of it."""
-        return {"name": self.name, "rows": self.rows, "sha256": self.sha256, "bytes": self.bytes}
+        said: dict[str, Any] = {"name": self.name, "rows": self.rows, "sha256": self.sha256}
+        return said if self.bytes == ANY_BYTES else said | {"bytes": self.bytes}
 
 
 def whole(value: Any, name: str, least: int | None = 0) -> int:

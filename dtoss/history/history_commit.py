@@ -72,7 +72,7 @@ def _commit_change(home: Home, change: Change, after: Version | None) -> Version
     for attempt in range(TRIES):
         document, written = applied(home, version, change)
         paths = [tuple(file.name.split("/")) for file, _ in change.files]
-        folder.sync([*paths, *((SEGMENTS, segment.name) for segment in written)])
+        folder.sync([*paths, *((SEGMENTS, segment.file.name) for segment in written)])
         try:
             made = home.chain.append(document, None if version is None else version.commit)
         except Conflict:
@@ -243,7 +243,8 @@ def _gathered(
     again = [
         i
         for i, segment in enumerate(segments)
-        if live[i] and ((more and segment.rows < SMALL_SEGMENT) or (1 if bare else 2) * live[i] < segment.rows)
+        if live[i]
+        and ((more and segment.file.rows < SMALL_SEGMENT) or (1 if bare else 2) * live[i] < segment.file.rows)
     ]
     stay = [i for i in range(len(segments)) if live[i] and i not in again]
     place = np.full(len(segments) + 1, len(stay), np.int32)
@@ -320,7 +321,7 @@ def _ledger(home: Home, version: Version | None, change: Change) -> tuple[list[S
     values = [[e.key, e.kind, e.source, e.batch, e.rows, e.sum % WORD, number] for e in change.entries]
     columns = list(zip(*values, strict=True))
     fresh = pa.table([pa.array(column, part.type) for column, part in zip(columns, LEDGER, strict=True)], schema=LEDGER)
-    if segments and segments[-1].rows < SMALL_SEGMENT:
+    if segments and segments[-1].file.rows < SMALL_SEGMENT:
         fresh = pa.concat_tables([read_segment(home.folder, segments.pop()), fresh])
     segment = write_segment(home.folder, "ledger", fresh)
     return [*segments, segment], [segment]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dtoss.commits.file_entry import mapped_bytes
+from dtoss.commits.file_entry import ANY_BYTES, FileEntry, mapped_bytes, whole
 from dtoss.commits.folder import Folder, Mark
 from dtoss.errors import StoreError
 
@@ -37,23 +37,21 @@ WRITTEN: ContextVar[list[Fresh] | None] = ContextVar("WRITTEN", default=None)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment as a version names it: its file, its rows, and the CRC-32 and SHA-256 of its bytes."""
+    """A segment as a version names it: its file, without how long it is, and the CRC-32 of its bytes."""
 
-    name: str
-    rows: int
+    file: FileEntry
     crc: int
-    sha256: str
 
     def as_json(self) -> dict[str, Any]:
         """Return what a version's document holds of it."""
-        return {"name": self.name, "rows": self.rows, "crc": self.crc, "sha256": self.sha256}
+        return {**self.file.as_json(), "crc": self.crc}
 
     @classmethod
     def of(cls, said: Any) -> Segment:
         """Return the segment that :meth:`as_json` has made."""
         try:
-            return cls(str(said["name"]), int(said["rows"]), int(said["crc"]), str(said["sha256"]))
-        except (KeyError, TypeError, ValueError) as error:
+            return cls(FileEntry.of(said, sized=False), whole(said.get("crc"), f"crc of {said['name']}"))
+        except ValueError as error:
             raise StoreError(f"a segment of the history is named wrongly: {error}") from None
 
 
@@ -67,7 +65,7 @@ def write_segment(folder: Folder, kind: str, table: pa.Table) -> Segment:
     digest = hashlib.sha256(data).hexdigest()
     name = f"{kind}-{digest[:_NAMED]}.arrow"
     write_named(folder, data, SEGMENTS, name)
-    return Segment(name, len(table), zlib.crc32(data), digest)
+    return Segment(FileEntry(name, len(table), ANY_BYTES, digest), zlib.crc32(data))
 
 
 def write_named(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
@@ -84,7 +82,7 @@ def write_named(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
 
 def read_segment(folder: Folder, segment: Segment) -> pa.Table:
     """Return the table of a segment, mapped where the disk is local."""
-    return _read(_Place(folder.path(SEGMENTS, segment.name), segment, folder))
+    return _read(_Place(folder.path(SEGMENTS, segment.file.name), segment, folder))
 
 
 @dataclass(frozen=True)
@@ -97,14 +95,15 @@ class _Place:
 @lru_cache(_KEPT)
 def _read(place: _Place) -> pa.Table:
     path, segment, folder = place.path, place.segment, place.folder
-    data = mapped_bytes(folder, SEGMENTS, segment.name)
+    data = mapped_bytes(folder, SEGMENTS, segment.file.name)
     if data is None:
         raise gone_error(path)
     if zlib.crc32(data) != segment.crc:
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with; roll back")
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-    if len(table) != segment.rows:
-        raise StoreError(f"{path} is damaged: it has {len(table)} rows, {segment.rows} are wanted; roll back")
+    rows = segment.file.rows
+    if len(table) != rows:
+        raise StoreError(f"{path} is damaged: it has {len(table)} rows, {rows} are wanted; roll back")
     return table
 
 

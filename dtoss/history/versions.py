@@ -165,7 +165,7 @@ class Version:
 
 def files_of(version: Version) -> set[str]:
     """Return the names of all files that a version needs."""
-    return {*version.files.name, *(f"{SEGMENTS}/{segment.name}" for segment in version.segments())}
+    return {*version.files.name, *(f"{SEGMENTS}/{segment.file.name}" for segment in version.segments())}
 
 
 @dataclass(frozen=True)

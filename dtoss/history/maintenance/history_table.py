@@ -69,7 +69,7 @@ def _files_of(
         return
     look.found.held = {"version": head.number, "rows": head.rows}
     for segment in head.segments():
-        yield NamedFile(SEGMENTS, FileEntry(segment.name, segment.rows, ANY_BYTES, segment.sha256))
+        yield NamedFile(SEGMENTS, segment.file)
     if look.found.broken:
         return  # nothing says which files there are
     ledger = head.ledger()
@@ -162,7 +162,7 @@ def _ending(home: Home, was: int, oldest: int) -> Iterator[Version]:
     for number in range(oldest - 1, 0, -1):
         version = Version.of(home.folder, home.chain.read(number))
         # tables of versions go last
-        if home.folder.is_file(SEGMENTS, version.segments()[0].name):
+        if home.folder.is_file(SEGMENTS, version.segments()[0].file.name):
             yield version
         elif number < was:
             return

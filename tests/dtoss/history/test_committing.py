@@ -19,7 +19,7 @@ from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import Change, Entry, NewPeriod, RepeatedKeys, Stale, commit, keys_known
 from dtoss.history.read_blocks import Reads, ranges_of, read_blocks
 from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, sorted_rows, starts_of
-from dtoss.history.segments import read_segment
+from dtoss.history.segments import Segment, read_segment
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
@@ -107,13 +107,13 @@ def test_a_flipped_byte_of_a_file_or_segment_is_found_where_it_is_read(tmp_path)
     with pytest.raises(StoreError, match=r"is gone: .* open the history again"):
         read_blocks(home, name, blocks, SCHEMA)
     segment = version.block_segments[0]
-    place = tmp_path / "h" / "segments" / segment.name
+    place = tmp_path / "h" / "segments" / segment.file.name
     fresh = tmp_path / "other"
     (fresh / "segments").mkdir(parents=True)
     data = bytearray(place.read_bytes())
     data[len(data) // 2] ^= 1
-    (fresh / "segments" / segment.name).write_bytes(bytes(data))
-    with pytest.raises(StoreError, match=f"{segment.name} is damaged"):
+    (fresh / "segments" / segment.file.name).write_bytes(bytes(data))
+    with pytest.raises(StoreError, match=f"{segment.file.name} is damaged"):
         read_segment(Home(str(fresh)).folder, segment)
 
 
@@ -199,7 +199,7 @@ def test_segments_stay_small_and_drop_what_is_dead(tmp_path):
     file = write_file(home.folder, 0, [(whole, None)], SCHEMA)
     all_gone = tuple(version.periods.number.tolist())
     version = commit(home, Change("settle", ((file, -1),), gone_periods=all_gone, periods=(NewPeriod(1),)), version)
-    assert sum(segment.rows for segment in version.block_segments) == len(version.blocks(0)) == 1
+    assert sum(segment.file.rows for segment in version.block_segments) == len(version.blocks(0)) == 1
 
 
 def test_folders_that_are_no_history(tmp_path):
@@ -226,3 +226,16 @@ def test_entries_of_one_change_differ(tmp_path):
     entry = Entry("a", "given", "", -1, 0, 0)
     with pytest.raises(RepeatedKeys):
         commit(new_home(tmp_path / "h"), Change("append", entries=(entry, entry), schema=SCHEMA), None)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("name", "../leaves.arrow"), ("name", 3), ("sha256", "0" * 63), ("rows", -1), ("rows", "1"), ("crc", None)],
+)
+def test_a_segment_is_named_as_all_files_of_commits_are(field, value):
+    said = {"name": "leaves-0.arrow", "rows": 1, "crc": 5, "sha256": "0" * 64}
+    assert Segment.of(said).as_json() == said
+    with pytest.raises(StoreError, match=r"a segment of the history is named wrongly: .* is "):
+        Segment.of(said | {field: value})
+    with pytest.raises(StoreError, match="an object is wanted"):
+        Segment.of("leaves-0.arrow")
