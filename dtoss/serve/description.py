@@ -12,7 +12,6 @@ from typing import Any
 
 from litestar import Litestar
 
-from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.serve.auth.route_table import CALLS, OPEN
 from dtoss.serve.requests.cluster_requests import PARTIAL
 from dtoss.serve.requests.front import MIN_SEQ
@@ -37,31 +36,7 @@ _PATHS = {
     "The map": {"", "basemap", "docs", "live", "map", "report", "static", "tiles"},
 }
 """Routes by the first part of their paths; all others are questions."""
-OPERATIONS = {
-    **{f"{method} /{kind.name}": name for kind in ALL_KINDS.values() for method, name in kind.operations.items()},
-    "GET /objects/{object_id}": "getObject",
-    "POST /positions": "tellPositions",
-    "GET /events": "listEvents",
-    "GET /subscriptions": "listSubscriptions", "POST /subscriptions": "subscribe",
-    "GET /subscriptions/{subscription_id}": "getSubscription",
-    "DELETE /subscriptions/{subscription_id}": "unsubscribe",
-    "GET /windows": "listWindows", "GET /windows/{name}": "getWindow", "GET /windows/{name}/series": "getWindowSeries",
-    "GET /windows/{name}/flow": "getWindowFlow", "GET /windows/{name}/regions": "getWindowRegions",
-    "GET /ogc": "getFeaturesPage", "GET /ogc/conformance": "getConformance", "GET /ogc/api": "getFeaturesDescription",
-    "GET /ogc/collections": "listCollections", "GET /ogc/collections/{collection}": "getCollection",
-    "GET /ogc/collections/{collection}/items": "listFeatures",
-    "GET /ogc/collections/{collection}/items/{item}": "getFeature",
-    "GET /snapshot": "getSnapshot", "GET /healthz": "isAlive", "GET /readyz": "isReady", "GET /metrics": "getMetrics",
-    "GET /openapi.json": "getDescription", "POST /partial": "answerPartially", "POST /forward": "answerForwarded",
-    "GET /": "getMapPage", "GET /docs": "getDocsPage", "GET /static/{path}": "getPageFile",
-    "GET /map": "getMapFacts", "GET /map/load": "getSlotLoad", "GET /map/nearest": "drawNearest",
-    "POST /map/within": "drawWithin", "GET /map/object": "drawObject", "GET /map/object/{object_id}": "drawObjectById",
-    "GET /map/subscriptions": "drawSubscriptions", "GET /map/subscription": "drawSubscription",
-    "GET /live": "followMap", "GET /tiles/{snapshot}/{layer}/{z}/{x}/{row}": "getTile",
-    "GET /basemap/{z}/{x}/{y}": "getGroundTile",
-    "GET /report": "getReport", "GET /report/{name}": "getReportFile", "POST /report/pass": "openReport",
-}  # fmt: skip
-"""What clients call a route. Names stay: programs that were written against them would not compile else."""
+_NAMES = {(call.method, call.path): call.name for call in CALLS}
 TOKEN = "token"
 _LARGEST_INT32 = (1 << 31) - 1
 _DIGITS = "Whole numbers of 64 bits, or texts, as the store has them. "
@@ -115,7 +90,7 @@ def _handlers(app: Litestar) -> Iterator[tuple[str, str, Any]]:
 def _operation(operation: dict[str, Any], method: str, path: str, opt: dict[str, Any]) -> dict[str, Any]:
     said_first, _, said_more = operation.get("description", "").partition("\n\n")
     said: dict[str, Any] = {
-        "operationId": OPERATIONS[f"{method} {path}"], "tags": [group_of(path)], "summary": summary_of(said_first),
+        "operationId": _NAMES[method, path], "tags": [group_of(path)], "summary": summary_of(said_first),
     }  # fmt: skip
     if said_more:
         said["description"] = said_more

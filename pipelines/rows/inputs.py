@@ -30,10 +30,12 @@ FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".geoparquet": "parquet",
     **{ending: name for name, one in TABLE_FORMATS.items() for ending in one.endings},
 }  # fmt: skip
+_TABLES = TABLE_FORMATS.values()
+*_FIRST, _LAST = ("Parquet", "GeoParquet", "CSV", "TSV", "JSON lines", *(one.shown for one in _TABLES))
+_USUAL = (".parquet", ".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", *(one.endings[0] for one in _TABLES))
 READ = (
-    "Parquet, GeoParquet, CSV, TSV, JSON lines, GeoJSON points, GPX and Arrow IPC are read, all but Parquet also as "
-    ".gz, .bz2 or .zst, and the name says which (.parquet, .csv, .tsv, .txt, .json, .jsonl, .ndjson, .geojson, .gpx, "
-    ".arrow)"
+    f"{', '.join(_FIRST)} and {_LAST} are read, all but Parquet also as .gz, .bz2 or .zst, and the name says which "
+    f"({', '.join(_USUAL)})"
 )
 AT_ONCE = 16
 """Files that are looked at at a time."""

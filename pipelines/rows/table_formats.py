@@ -1,13 +1,14 @@
 """Formats of files that are read whole as tables, a file a task: Arrow IPC, GeoJSON of points, GPX.
 
-A format is its name, how names of its files end, the columns of a file, and its rows. One more is one more entry here.
+A format is its name, how names of its files end, the columns of a file, and its rows. One more is one more entry here,
+and needs nothing else.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
@@ -31,9 +32,12 @@ _FIX = ("trkpt", "rtept", "wpt")
 class TableFormat:
     """A format whose files are tables."""
 
-    endings: tuple[str, ...]
+    shown: str  # Its name in messages
+    endings: tuple[str, ...]  # How names of its files end, the usual one first
     look: Callable[[fs.FileSystem, str], pa.Schema]  # The columns of a file
     rows: Callable[[fs.FileSystem, str], Iterator[pa.RecordBatch]]  # Its rows, in these columns
+    # What text in columns is meant to be, unless another column is the time
+    meant: Mapping[str, str] = field(default_factory=dict)
 
 
 def _stream(filesystem: fs.FileSystem, file: str) -> pa.NativeFile:
@@ -66,10 +70,12 @@ def _first_schema(filesystem: fs.FileSystem, file: str) -> pa.Schema:
     return next(_arrow_batches(filesystem, file)).schema
 
 
-def _of_records(
+def of_records(
+    shown: str,
     endings: tuple[str, ...],
     records: Callable[[fs.FileSystem, str], Iterable[dict[str, Any]]],
     known: Mapping[str, pa.DataType],
+    **others: Any,
 ) -> TableFormat:
     """Return a format of files that hold a record for each row; columns are of the type of all their values."""
 
@@ -79,9 +85,10 @@ def _of_records(
         columns = {name: _column([row.get(name) for row in rows], known.get(name)) for name in names}
         return pa.table({name: values for name, values in columns.items() if name in known or values.type != pa.null()})
 
-    return TableFormat(
-        endings, lambda *place: table(*place).schema, lambda *place: iter(table(*place).to_batches(max_chunksize=ROWS))
-    )
+    def batches(*place: Any) -> Iterator[pa.RecordBatch]:
+        return iter(table(*place).to_batches(max_chunksize=ROWS))
+
+    return TableFormat(shown, endings, lambda *place: table(*place).schema, batches, **others)
 
 
 def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
@@ -168,13 +175,16 @@ def _number(text: str | None) -> float | None:
 
 _PLACE = {"lon": pa.float64(), "lat": pa.float64()}
 TABLE_FORMATS = {
-    "arrow": TableFormat((".arrow", ".arrows", ".feather", ".ipc"), _first_schema, _arrow_batches),
-    "geojson": _of_records((".geojson", ".geojsonl", ".geojsons"), _features, _PLACE),
-    "gpx": _of_records((".gpx",), _fixes, {"id": pa.string(), **_PLACE, "t": pa.string()}),
+    "geojson": of_records("GeoJSON points", (".geojson", ".geojsonl", ".geojsons"), _features, _PLACE),
+    "gpx": of_records(
+        "GPX", (".gpx",), _fixes, {"id": pa.string(), **_PLACE, "t": pa.string()}, meant={"t": "timestamp"}
+    ),
+    "arrow": TableFormat("Arrow IPC", (".arrow", ".arrows", ".feather", ".ipc"), _first_schema, _arrow_batches),
 }
 """Formats by their names."""
 
 
 def types_meant(kind: str, time: str | None) -> dict[str, str]:
-    """Return what text in files of a kind is meant to be: the times of GPX, unless another column is the time."""
-    return {"t": "timestamp"} if kind == "gpx" and time in (None, "t") else {}
+    """Return what text in files of a kind is meant to be: of a column that is the time, unless another one is."""
+    meant = TABLE_FORMATS[kind].meant if kind in TABLE_FORMATS else {}
+    return {name: what for name, what in meant.items() if time in (None, name)}

@@ -70,6 +70,7 @@ class Call(NamedTuple):
 
     method: str
     path: str
+    name: str  # What clients call it, which stays: programs that were written against it would not compile else
     who: str
     way: Way  # How it is answered
     asks: tuple[str, ...] = ()  # Limits of what it asks for; a refusal names them and is 400, 413 or 422
@@ -78,14 +79,16 @@ class Call(NamedTuple):
     narrowed: str = GETS_SEEN  # What a token gets that may not see all
 
 
-_WHERE, _MANY, _LISTED = ("condition_length",), ("bulk_queries",), ("hits", "condition_length")
+_WHERE, _MANY, _FORWARDED = ("condition_length",), ("bulk_queries",), ("connections",)
+_LISTED = ("hits", *_WHERE)
 
 
 def _of_one_place(kind: Kind[Any]) -> Call:
     """Return how a kind of question is asked about one place."""
     way, hits = IN_A_TURN if kind.gathered else AS_A_WHOLE, ("hits",) * kind.paged
     asks = (*_limits_of(kind), *hits, *_WHERE * ("where" in kind.takes))
-    return Call("GET", f"/{kind.name}", READER, way, asks, narrowed=GETS_NOTHING if kind.of_all else GETS_SEEN)
+    narrowed = GETS_NOTHING if kind.of_all else GETS_SEEN
+    return Call("GET", f"/{kind.name}", kind.operations["GET"], READER, way, asks, narrowed=narrowed)
 
 
 def _of_many_places(kind: Kind[Any]) -> Call:
@@ -93,12 +96,18 @@ def _of_many_places(kind: Kind[Any]) -> Call:
     many, body = (_MANY, "body_bytes") if kind.about != About.POLYGONS else (("corners",), "corners")
     asks = (*_limits_of(kind), *many, *("hits",) * ("columns" in kind.takes), *_WHERE * ("where" in kind.takes))
     narrowed = GETS_NOTHING if kind.of_all else GETS_SEEN
-    return Call("POST", f"/{kind.name}", READER, IN_PIECES, asks, body, narrowed=narrowed)
+    return Call("POST", f"/{kind.name}", kind.operations["POST"], READER, IN_PIECES, asks, body, narrowed=narrowed)
+
+
+def _of_listed_shapes(kind: Kind[Any]) -> Call:
+    """Return how what lies in shapes is listed, page by page."""
+    return Call("GET", f"/{kind.name}", kind.operations["GET"], READER, IN_PIECES, _LISTED)
 
 
 def _of_servers(message: str, asks: tuple[str, ...]) -> Call:
     """Return how one server asks another."""
-    return Call("POST", "/partial", SERVER, FOR_SERVERS, asks, "body_bytes", message, narrowed=GETS_NOTHING)
+    name, narrowed = "answerPartially", GETS_NOTHING
+    return Call("POST", "/partial", name, SERVER, FOR_SERVERS, asks, "body_bytes", message, narrowed)
 
 
 def _limits_of(kind: Kind[Any]) -> tuple[str, ...]:
@@ -106,51 +115,60 @@ def _limits_of(kind: Kind[Any]) -> tuple[str, ...]:
 
 
 CALLS = (
-    Call("GET", "/", OPEN, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/docs", OPEN, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/static/{path}", OPEN, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/healthz", OPEN, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/readyz", OPEN, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/snapshot", READER, ON_LOOP),
-    Call("GET", "/openapi.json", READER, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/ogc", READER, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/ogc/conformance", READER, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/ogc/api", READER, ON_LOOP, narrowed=GETS_SAME),
-    Call("GET", "/map/load", READER, ON_LOOP, narrowed=GETS_SUMS),
-    Call("POST", "/report/pass", READER, ON_LOOP, narrowed=GETS_SUMS),
-    Call("GET", "/metrics", ADMINS, BESIDE, narrowed=GETS_SAME),
+    Call("GET", "/", "getMapPage", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/docs", "getDocsPage", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/static/{path}", "getPageFile", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/healthz", "isAlive", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/readyz", "isReady", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/snapshot", "getSnapshot", READER, ON_LOOP),
+    Call("GET", "/openapi.json", "getDescription", READER, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/ogc", "getFeaturesPage", READER, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/ogc/conformance", "getConformance", READER, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/ogc/api", "getFeaturesDescription", READER, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/map/load", "getSlotLoad", READER, ON_LOOP, narrowed=GETS_SUMS),
+    Call("POST", "/report/pass", "openReport", READER, ON_LOOP, narrowed=GETS_SUMS),
+    Call("GET", "/metrics", "getMetrics", ADMINS, BESIDE, narrowed=GETS_SAME),
     *map(_of_one_place, OF_PLACES),
-    Call("GET", "/objects/{object_id}", READER, IN_A_TURN),
-    Call("GET", "/windows/{name}", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
-    Call("GET", "/windows/{name}/series", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
-    Call("GET", "/windows/{name}/flow", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
-    Call("GET", "/windows", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
-    Call("GET", "/windows/{name}/regions", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
-    Call("GET", "/map", READER, AS_A_WHOLE),
-    Call("GET", "/map/object", READER, AS_A_WHOLE),
-    Call("GET", "/map/object/{object_id}", READER, AS_A_WHOLE),
-    Call("GET", "/map/subscriptions", READER, AS_A_WHOLE),
-    Call("GET", "/map/subscription", READER, AS_A_WHOLE),
-    Call("GET", "/subscriptions", READER, AS_A_WHOLE),
-    Call("GET", "/subscriptions/{subscription_id}", READER, AS_A_WHOLE),
-    Call("GET", "/ogc/collections", READER, AS_A_WHOLE),
-    Call("GET", "/ogc/collections/{collection}", READER, AS_A_WHOLE),
-    Call("GET", "/ogc/collections/{collection}/items/{item}", READER, AS_A_WHOLE),
-    Call("GET", "/report", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
-    Call("GET", "/report/{name}", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
-    Call("GET", "/basemap/{z}/{x}/{y}", READER, AS_A_WHOLE, narrowed=GETS_SAME),
-    Call("GET", "/map/nearest", READER, AS_A_WHOLE, _WHERE),
-    Call("GET", "/tiles/{snapshot}/{layer}/{z}/{x}/{row}", READER, AS_A_WHOLE, _WHERE),
-    Call("GET", "/ogc/collections/{collection}/items", READER, IN_PIECES, _WHERE),
-    *(Call("GET", f"/{kind.name}", READER, IN_PIECES, _LISTED) for kind in SHAPED if "GET" in kind.operations),
+    Call("GET", "/objects/{object_id}", "getObject", READER, IN_A_TURN),
+    Call("GET", "/windows/{name}", "getWindow", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
+    Call("GET", "/windows/{name}/series", "getWindowSeries", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
+    Call("GET", "/windows/{name}/flow", "getWindowFlow", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
+    Call("GET", "/windows", "listWindows", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
+    Call("GET", "/windows/{name}/regions", "getWindowRegions", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
+    Call("GET", "/map", "getMapFacts", READER, AS_A_WHOLE),
+    Call("GET", "/map/object", "drawObject", READER, AS_A_WHOLE),
+    Call("GET", "/map/object/{object_id}", "drawObjectById", READER, AS_A_WHOLE),
+    Call("GET", "/map/subscriptions", "drawSubscriptions", READER, AS_A_WHOLE),
+    Call("GET", "/map/subscription", "drawSubscription", READER, AS_A_WHOLE),
+    Call("GET", "/subscriptions", "listSubscriptions", READER, AS_A_WHOLE),
+    Call("GET", "/subscriptions/{subscription_id}", "getSubscription", READER, AS_A_WHOLE),
+    Call("GET", "/ogc/collections", "listCollections", READER, AS_A_WHOLE),
+    Call("GET", "/ogc/collections/{collection}", "getCollection", READER, AS_A_WHOLE),
+    Call("GET", "/ogc/collections/{collection}/items/{item}", "getFeature", READER, AS_A_WHOLE),
+    Call("GET", "/report", "getReport", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
+    Call("GET", "/report/{name}", "getReportFile", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
+    Call("GET", "/basemap/{z}/{x}/{y}", "getGroundTile", READER, AS_A_WHOLE, narrowed=GETS_SAME),
+    Call("GET", "/map/nearest", "drawNearest", READER, AS_A_WHOLE, _WHERE),
+    Call("GET", "/tiles/{snapshot}/{layer}/{z}/{x}/{row}", "getTile", READER, AS_A_WHOLE, _WHERE),
+    Call("GET", "/ogc/collections/{collection}/items", "listFeatures", READER, IN_PIECES, _WHERE),
+    *map(_of_listed_shapes, (kind for kind in SHAPED if "GET" in kind.operations)),
     *map(_of_many_places, ALL_KINDS.values()),
-    Call("POST", "/map/within", READER, AS_A_WHOLE, ("corners", *_LISTED), "corners"),
-    Call("GET", "/live", READER, LIVE_STREAM),
-    Call("GET", "/events", READER, EVENT_STREAM),
-    Call("POST", "/subscriptions", WRITER, AS_A_WHOLE, (*_MANY, *_WHERE), "subscribe_bytes"),
-    Call("DELETE", "/subscriptions/{subscription_id}", WRITER, AS_A_WHOLE),
-    Call("POST", "/positions", TELLER, AS_A_WHOLE, ("rows",), "body_bytes", narrowed=GETS_NOTHING),
-    Call("POST", "/forward", SERVER, FOR_SERVERS, ("connections",), "body_bytes", narrowed=GETS_NOTHING),
+    Call("POST", "/map/within", "drawWithin", READER, AS_A_WHOLE, ("corners", *_LISTED), "corners"),
+    Call("GET", "/live", "followMap", READER, LIVE_STREAM),
+    Call("GET", "/events", "listEvents", READER, EVENT_STREAM),
+    Call("POST", "/subscriptions", "subscribe", WRITER, AS_A_WHOLE, (*_MANY, *_WHERE), "subscribe_bytes"),
+    Call("DELETE", "/subscriptions/{subscription_id}", "unsubscribe", WRITER, AS_A_WHOLE),
+    Call("POST", "/positions", "tellPositions", TELLER, AS_A_WHOLE, ("rows",), "body_bytes", narrowed=GETS_NOTHING),
+    Call(
+        "POST",
+        "/forward",
+        "answerForwarded",
+        SERVER,
+        FOR_SERVERS,
+        ("connections",),
+        "body_bytes",
+        narrowed=GETS_NOTHING,
+    ),
     _of_servers("homes", (*_MANY, *_LISTED)),
     _of_servers("hits", (*_MANY, *_LISTED)),
     _of_servers("counts", (*_MANY, *_WHERE)),

@@ -14,8 +14,8 @@ from pipelines.command.terminal.output import Sessions, start_spark
 if TYPE_CHECKING:
     from pipelines.rows.inputs import Inputs
 
-IN_MEMORY = {"parquet": 4.0, "csv": 1.5, "tsv": 1.5, "json": 3.0, "arrow": 1.0, "geojson": 1.0, "gpx": 1.0}
-"""Bytes of rows in memory for each byte of their files, about."""
+IN_MEMORY = {"parquet": 4.0, "csv": 1.5, "tsv": 1.5, "json": 3.0}
+"""Bytes of rows in memory for each byte of their files, about; 1 of other formats."""
 PACKED_MORE = 6.0
 
 
@@ -95,6 +95,6 @@ def expected_bytes(inputs: Inputs) -> float:
     """Return about how much memory the rows of files take."""
     from pipelines.rows.table_formats import PACKED
 
-    each = IN_MEMORY[inputs.kind]
+    each = IN_MEMORY.get(inputs.kind, 1.0)
     files = zip(inputs.sizes, inputs.files, strict=True)
     return sum(each * size * (PACKED_MORE if file.endswith(PACKED) else 1.0) for size, file in files)
