@@ -20,6 +20,7 @@ from dtoss.queries.threads import query_vectors
 if TYPE_CHECKING:
     from dtoss.engine import Engine
     from dtoss.geometry.space import Space
+    from dtoss.hits import Hits
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class Alone:
             found = found.id if kind.tells == Tells.ID else found
         return found
 
-    def _of_one(self, asked: Question[Any], far: float, k: int, count: bool) -> Any:
+    def _of_one(self, asked: Question[Any], far: float, k: int, count: bool) -> Hits | NDArray[np.int64] | None:
         """Return the answer to a search round one place, None where that is one of a batch."""
         one = self._engine.one
         if count:

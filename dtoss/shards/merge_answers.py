@@ -23,6 +23,10 @@ NOBODY = -1
 """The server of a partition that no server which answers holds."""
 
 
+ShareAnswer: TypeAlias = AtHome | pa.Table | NDArray[np.int64]
+"""What a share answers to a question of another server."""
+
+
 @dataclass(frozen=True)
 class Step:
     """What servers are asked of their partitions on the way to an answer."""
@@ -30,7 +34,7 @@ class Step:
     name: str
     number: int  # Of the message, by which servers know it for ever
     # Of a share, where only what some partitions own may count; None where limits of a server are looked at meanwhile
-    answer: Callable[[Share, Search, tuple[int, ...]], Any] | None
+    answer: Callable[[Share, Search, tuple[int, ...]], ShareAnswer] | None
     radii: bool = True  # Whether each place has a radius
 
 
@@ -235,7 +239,7 @@ class Together:
         return [renumber(table, rows) for (_, rows), table in zip(groups, answers, strict=True)]
 
 
-def answered_by(share: Share, question: ShareQuestion) -> Any:
+def answered_by(share: Share, question: ShareQuestion) -> ShareAnswer:
     """Return a share's answer to a question of another server."""
     share.check_held(question.partitions)
     assert question.step.answer is not None

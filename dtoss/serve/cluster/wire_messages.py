@@ -26,7 +26,7 @@ from dtoss.kinds.kind import Question, Search, Shapes
 from dtoss.kinds.shapes import IN_POLYGONS, SHAPES_PART, question_of_shapes
 from dtoss.queries.covered import Shape
 from dtoss.serve.answers.one_object import ObjectQuestion
-from dtoss.shards.merge_answers import AT_HOMES, PART_STEPS, SHARE_STEPS, ShareQuestion
+from dtoss.shards.merge_answers import AT_HOMES, PART_STEPS, SHARE_STEPS, ShareAnswer, ShareQuestion
 from dtoss.shards.share import AtHome
 
 WIRE_HEADER = b"x-dtoss-wire"
@@ -106,7 +106,7 @@ class Message(msgspec.Struct, array_like=True):
 
 PeerQuestion: TypeAlias = ShareQuestion | ObjectQuestion
 """What one server asks another."""
-PartialAnswer: TypeAlias = AtHome | pa.Table | NDArray[np.int64] | tuple[bytes, float, float] | None
+PartialAnswer: TypeAlias = ShareAnswer | tuple[bytes, float, float] | None
 """What that one answers: hits, numbers, or an object with its place, None where it has none."""
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(Message).decode
