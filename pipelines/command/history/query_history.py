@@ -7,9 +7,7 @@ Trajectories as lines: GeoParquet, a line for each run of rows without a long si
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -18,7 +16,7 @@ import typer
 from dtoss.extras import need
 from dtoss.option import Option
 from dtoss.plain_numbers import is_whole
-from pipelines.command.query.print_answers import degrees_of, print_points
+from pipelines.command.query.print_answers import limited, print_count, print_rows
 from pipelines.command.query.query_options import Form
 from pipelines.command.query.within import read_polygon
 from pipelines.command.terminal.lengths import Length, in_space, length_of
@@ -148,7 +146,7 @@ def count(
     if question.explain:
         print_explained(past.explain(kind, *given, **asked), as_json)
         return
-    print_number(past, int(getattr(past, kind)(*given, **asked)[0]), as_json)
+    print_count({"version": past.version.number}, int(getattr(past, kind)(*given, **asked)[0]), as_json)
 
 
 def trajectory(
@@ -192,7 +190,7 @@ def _answer(past: History, question: Question, form: Form, kind: str, *given: An
         print_explained(past.explain(kind, *given, **asked), form.as_json)
         return
     names = list(question.columns)
-    print_rows(past, getattr(past, kind)(*given, columns=names, **asked), form, names)
+    print_past(past, getattr(past, kind)(*given, columns=names, **asked), form, names)
 
 
 def ids_of(schema: Schema, texts: list[str]) -> list[Any]:
@@ -204,34 +202,13 @@ def ids_of(schema: Schema, texts: list[str]) -> list[Any]:
     return [int(text) for text in texts]
 
 
-def print_rows(past: History, hits: Hits, form: Form, names: list[str]) -> None:
+def print_past(past: History, hits: Hits, form: Form, names: list[str]) -> None:
     """Print hits with their times and positions, and the columns that were asked for."""
-    found = len(hits)
-    if form.limit is not None and form.limit < found:
-        hits = hits[: form.limit]
-        note(f"the first {len(hits):,} of {found:,} rows: --limit {form.limit}")
+    hits = limited(hits, form, "rows")
     carried = list(dict.fromkeys(["t", *past.schema.position_names, *names]))
-    header = ["query_id", "id", "distance", *carried]
-    values = [hits.query.tolist(), hits.id.tolist(), hits.distance.tolist()]
-    for name in carried:
-        column = hits.columns[name]
-        values.append([_describe(value) for value in column.to_pylist()])
-    rows = zip(*values, strict=True)
+    columns = [[_describe(value) for value in hits.columns[name].to_pylist()] for name in carried]
     about = {"version": past.version.number}
-    if form.geojson:
-        print_points(about, degrees_of(hits.positions, past.space, "append the rows with --crs"), header, rows)
-    elif form.as_json:
-        said = [dict(zip(header, row, strict=True)) for row in rows]
-        print(json.dumps({**about, "hits": said}, default=str))
-    else:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
-
-
-def print_number(past: History, number: int, as_json: bool) -> None:
-    """Print how many rows there are."""
-    print(json.dumps({"version": past.version.number, "count": number}) if as_json else number)
+    print_rows(about, past, hits, form, carried, columns, "append the rows with --crs")
 
 
 def print_explained(facts: dict[str, Any], as_json: bool) -> None:

@@ -61,7 +61,7 @@ def print_near(target: Target, place: tuple[float, float], reach: Reach, objects
     within = math.inf if reach.radius is None else in_space("--radius", reach.radius, index.space)
     limit = form.limit
     if reach.count:
-        print_count(index, int(index.count(place, within, where=where)[0]), form.as_json)
+        print_count({"snapshot": index.snapshot}, int(index.count(place, within, where=where)[0]), form.as_json)
     elif limit is None or limit > FEW or having is not None:
         print_hits(index, index.range(place, within, columns=asked, where=where, having=having), form, names)
     else:

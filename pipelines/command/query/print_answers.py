@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dtoss.geometry.space import Space
+    from dtoss.history.query.history import History
 
 Asked: TypeAlias = "dtoss.Index | dtoss.RemoteIndex"
 """What is asked: a store's index, or a server's."""
@@ -30,9 +31,9 @@ def columns_for(index: Asked, names: list[str], form: Form) -> list[str]:
     return [*names, *(name for name in wanted if name not in names)]
 
 
-def print_count(index: Asked, number: int, as_json: bool) -> None:
-    """Print how many objects there are."""
-    print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
+def print_count(about: dict[str, Any], number: int, as_json: bool) -> None:
+    """Print how many there are."""
+    print(json.dumps({**about, "count": number}) if as_json else number)
 
 
 def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], total: int | None = None) -> None:
@@ -40,21 +41,39 @@ def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], tot
 
     ``total``: how many hits there are, where the answer is only the first of them.
     """
-    names = list(dict.fromkeys(names))
+    way_out = "ask with --columns x,y, or rebuild the store with --crs"
+    hits, names = limited(hits, form, "hits", total), list(dict.fromkeys(names))
+    columns = [hits.rank().tolist(), *(hits.columns[name].to_pylist() for name in names)]
+    print_rows({"snapshot": index.snapshot}, index, hits, form, ["rank", *names], columns, way_out)
+
+
+def limited(hits: dtoss.Hits, form: Form, what: str, total: int | None = None) -> dtoss.Hits:
+    """Return the first of the hits where no more are to be printed, and say of how many."""
     found = len(hits) if total is None else total
     if form.limit is not None and form.limit < found:
         hits = hits[: form.limit]
-        note(f"the first {len(hits):,} of {found:,} hits: --limit {form.limit}")
+        note(f"the first {len(hits):,} of {found:,} {what}: --limit {form.limit}")
+    return hits
+
+
+def print_rows(
+    about: dict[str, Any],
+    of: Asked | History,
+    hits: dtoss.Hits,
+    form: Form,
+    names: list[str],
+    columns: list[list[Any]],
+    way_out: str,
+) -> None:
+    """Print hits with other columns by their names. ``way_out``: of a plane without CRS, where degrees are wanted."""
     # not by way of an Arrow table, for which Arrow loads pandas
-    header = ["query_id", "id", "distance", "rank", *names]
-    columns = [values.tolist() for values in (hits.query, hits.id, hits.distance, hits.rank())]
-    rows = zip(*columns, *(hits.columns[name].to_pylist() for name in names), strict=True)
+    header = ["query_id", "id", "distance", *names]
+    rows = zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), *columns, strict=True)
     if form.geojson:
-        degrees = degrees_of(hits.positions, index.space, "ask with --columns x,y, or rebuild the store with --crs")
-        print_points({"snapshot": index.snapshot}, degrees, header, rows)
+        print_points(about, degrees_of(hits.positions, of.space, way_out), header, rows)
     elif form.as_json:
         said = [dict(zip(header, row, strict=True)) for row in rows]
-        print(json.dumps({"snapshot": index.snapshot, "hits": said}, default=str))
+        print(json.dumps({**about, "hits": said}, default=str))
     else:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(header)

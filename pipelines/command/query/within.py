@@ -29,7 +29,7 @@ def within(target: Target, zones: Zones, objects: Annotated[Filter, Without(["ha
     edges: dict[str, Any] = {} if zones.polygon is None else {"edges": zones.edges}
     if zones.count:
         count = index.count_box if zones.polygon is None else index.count_within
-        print_count(index, int(count(shape, where=where, **edges)[0]), form.as_json)
+        print_count({"snapshot": index.snapshot}, int(count(shape, where=where, **edges)[0]), form.as_json)
         return
     find = index.box if zones.polygon is None else index.within
     print_hits(index, find(shape, where=where, columns=columns_for(index, names, form), **edges), form, names)
