@@ -30,7 +30,7 @@ from dtoss.errors import StoreError
 from dtoss.history.data_file import NewFile
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks
 from dtoss.history.schema import TIME_TYPES, Schema
-from dtoss.history.segments import SEGMENTS, WRITTEN, Fresh, Segment, read_segment, write_segment
+from dtoss.history.segments import SEGMENTS, WRITTEN, Fresh, Segment, read_segment, table_of, write_segment
 from dtoss.history.versions import HISTORY_FORMAT, KIND, LEDGER, Files, Home, Leaves, Version, files_of
 
 TRIES = 1000
@@ -96,8 +96,8 @@ def applied(home: Home, version: Version | None, change: Change) -> tuple[dict[s
     rows = (0 if version is None else version.rows) + sum(entry.rows for entry in change.entries)
     total = (0 if version is None else version.sum) + sum(entry.sum for entry in change.entries)
     check_kept(leaves, rows, total % WORD, {one["number"] for one in periods})
-    files_segment = write_segment(home.folder, "files", files.as_table())
-    leaves_segment = write_segment(home.folder, "leaves", leaves.as_table())
+    files_segment = write_segment(home.folder, "files", table_of(files))
+    leaves_segment = write_segment(home.folder, "leaves", table_of(leaves))
     document = {
         **({} if version is None else version.document),
         "kind": KIND,
@@ -223,7 +223,7 @@ def _tables(
         at += len(file.blocks)
     new: list[Segment] = []
     if parts:
-        new = [write_segment(home.folder, "blocks", join_rows(parts).as_table())]
+        new = [write_segment(home.folder, "blocks", table_of(join_rows(parts)))]
         segments.append(new[0])
     leaves = join_rows(groups) if groups else _none(schema)
     return *_with_files(version, change, leaves), segments, new

@@ -8,7 +8,7 @@ One row an object: the latest of each id, and the order of values by which equal
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -53,30 +53,6 @@ class Blocks:
         return len(self.rows)
 
     take = take_rows
-
-    def as_table(self) -> pa.Table:
-        """Return what a segment holds of them: a column for each number, boxes by their coordinates."""
-        columns = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("low", "high")}
-        for side in ("low", "high"):
-            columns |= {f"{side}_{i}": getattr(self, side)[:, i] for i in range(self.low.shape[1])}
-        return pa.table({name: numbers(np.ascontiguousarray(values)) for name, values in columns.items()})
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> Blocks:
-        """Return the blocks of a segment; single columns are views of it."""
-        names = [field.name for field in fields(cls) if field.name not in ("low", "high")]
-        plain = [whole(table, name) for name in names]
-        boxes = []
-        for side in ("low", "high"):
-            sides = sorted(name for name in table.column_names if name.startswith(f"{side}_"))
-            boxes.append(np.stack([whole(table, name) for name in sides], axis=1))
-        return cls(*plain, *boxes)
-
-
-def whole(table: pa.Table, name: str) -> NDArray[Any]:
-    """Return a column of numbers as one array, without a copy where it is one piece."""
-    column = table.column(name)
-    return np.asarray(column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy())
 
 
 def id_words(ids: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:

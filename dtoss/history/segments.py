@@ -6,16 +6,20 @@ import hashlib
 import zlib
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from dtoss.column_rows import one_chunk
 from dtoss.commits.file_entry import ANY_BYTES, FileEntry, mapped_bytes, whole
 from dtoss.commits.folder import Folder, Mark
 from dtoss.errors import StoreError
+from dtoss.partition import numbers
 
+_T = TypeVar("_T")
 SEGMENTS = "segments"
 _NAMED = 16
 """Hexadecimal digits of a segment's hash in its name."""
@@ -66,6 +70,35 @@ def write_segment(folder: Folder, kind: str, table: pa.Table) -> Segment:
     name = f"{kind}-{digest[:_NAMED]}.arrow"
     write_named(folder, data, SEGMENTS, name)
     return Segment(FileEntry(name, len(table), ANY_BYTES, digest), zlib.crc32(data))
+
+
+def table_of(columns: object) -> pa.Table:
+    """Return what a segment holds of an object of columns: one for each number or text, boxes by their coordinates."""
+    found: dict[str, pa.Array] = {}
+    for one in fields(columns):  # type: ignore[arg-type]
+        values = getattr(columns, one.name)
+        if isinstance(values, list):
+            found[one.name] = pa.array(values, pa.large_string())
+        elif values.ndim == 1:
+            found[one.name] = numbers(np.ascontiguousarray(values))
+        else:
+            found |= {f"{one.name}_{i}": numbers(np.ascontiguousarray(part)) for i, part in enumerate(values.T)}
+    return pa.table(found)
+
+
+def columns_in(kind: type[_T], table: pa.Table) -> _T:
+    """Return the object of columns that :func:`table_of` has made a table of; single columns are views of it."""
+
+    def column(name: str) -> Any:
+        values = one_chunk(table.column(name))
+        return values.to_pylist() if pa.types.is_large_string(values.type) else values.to_numpy()
+
+    found = []
+    for one in fields(kind):  # type: ignore[arg-type]
+        sides = sorted(name for name in table.column_names if name.startswith(f"{one.name}_"))
+        single = one.name in table.column_names
+        found.append(column(one.name) if single else np.stack([column(side) for side in sides], axis=1))
+    return kind(*found)
 
 
 def write_named(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:

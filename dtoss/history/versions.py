@@ -6,7 +6,7 @@ The files, leaves and periods of a version, as arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,10 +19,9 @@ from dtoss.commits.chain import Chain, Commit, silent
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.errors import StoreError
-from dtoss.history.row_blocks import BY_TIME, Blocks, whole
+from dtoss.history.row_blocks import BY_TIME, Blocks
 from dtoss.history.schema import Schema
-from dtoss.history.segments import SEGMENTS, Segment, read_segment
-from dtoss.partition import numbers
+from dtoss.history.segments import SEGMENTS, Segment, columns_in, read_segment
 from dtoss.snapshots.store_location import folder_of, hide_keys
 
 HISTORY_FORMAT = 1
@@ -105,12 +104,12 @@ class Version:
     @cached_property
     def files(self) -> Files:
         """Its files."""
-        return Files.of_table(self._table("files"))
+        return columns_in(Files, self._table("files"))
 
     @cached_property
     def leaves(self) -> Leaves:
         """Its leaves."""
-        return Leaves.of_table(self._table("leaves"))
+        return columns_in(Leaves, self._table("leaves"))
 
     @cached_property
     def periods(self) -> Periods:
@@ -140,7 +139,7 @@ class Version:
     def segment_blocks(self, segment: int) -> Blocks:
         """Return all blocks of a segment, live or not; read once."""
         if segment not in self._opened:
-            self._opened[segment] = Blocks.of_table(read_segment(self.folder, self.block_segments[segment]))
+            self._opened[segment] = columns_in(Blocks, read_segment(self.folder, self.block_segments[segment]))
         return self._opened[segment]
 
     def blocks(self, leaf: int) -> Blocks:
@@ -229,17 +228,6 @@ class Files:
     rows: NDArray[np.int64]  # int64, of the whole file, live or not
     sum: NDArray[np.uint64]  # uint64
 
-    def as_table(self) -> pa.Table:
-        """Return what a segment holds of them."""
-        texts = {name: pa.array(getattr(self, name), pa.large_string()) for name in ("name", "sha256")}
-        return pa.table(texts | {name: numbers(getattr(self, name)) for name in ("order", "bytes", "rows", "sum")})
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> Files:
-        """Return the files of a segment."""
-        texts = [table.column(name).to_pylist() for name in ("name", "sha256")]
-        return cls(*texts, *(whole(table, name) for name in ("order", "bytes", "rows", "sum")))
-
 
 @dataclass(frozen=True)
 class Leaves:
@@ -270,29 +258,6 @@ class Leaves:
         return len(self.rows)
 
     take = take_rows
-
-    def as_table(self) -> pa.Table:
-        """Return what a segment holds of them: boxes and cells by their coordinates."""
-        columns: dict[str, Any] = {}
-        for part in fields(self):
-            values = getattr(self, part.name)
-            if values.ndim == 1:
-                columns[part.name] = values
-            else:
-                columns |= {f"{part.name}_{i}": values[:, i] for i in range(values.shape[1])}
-        return pa.table({name: numbers(np.ascontiguousarray(values)) for name, values in columns.items()})
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> Leaves:
-        """Return the leaves of a segment."""
-        found = []
-        for part in fields(cls):
-            if part.name in table.column_names:
-                found.append(whole(table, part.name))
-            else:
-                sides = sorted(name for name in table.column_names if name.startswith(f"{part.name}_"))
-                found.append(np.stack([whole(table, name) for name in sides], axis=1))
-        return cls(*found)
 
 
 @dataclass(frozen=True)

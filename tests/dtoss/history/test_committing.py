@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,8 @@ from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import Change, Entry, NewPeriod, RepeatedKeys, Stale, commit, keys_known
 from dtoss.history.read_blocks import Reads, ranges_of, read_blocks
 from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, sorted_rows, starts_of
-from dtoss.history.segments import Segment, read_segment
+from dtoss.history.segments import Segment, columns_in, read_segment
+from dtoss.history.segments import table_of as table_of_columns
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
@@ -239,3 +240,16 @@ def test_a_segment_is_named_as_all_files_of_commits_are(field, value):
         Segment.of(said | {field: value})
     with pytest.raises(StoreError, match="an object is wanted"):
         Segment.of("leaves-0.arrow")
+
+
+def test_columns_of_a_segment_are_what_was_written(tmp_path):
+    """Texts, numbers and boxes; of a table in one piece, or in several."""
+    world = new_home(tmp_path / "h")
+    for name in "ab":
+        version = put_batch(world, made_rows(seed=ord(name)), SCHEMA, name)
+    for held in (version.files, version.leaves, version.segment_blocks(0)):
+        table = table_of_columns(held)
+        for written in (table, pa.concat_tables([table[:1], table[1:]])):
+            back = columns_in(type(held), written)
+            for one in fields(held):
+                assert np.array_equal(getattr(back, one.name), getattr(held, one.name)), one.name
