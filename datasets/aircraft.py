@@ -9,16 +9,16 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import typer
 
-from datasets.tables.command import BadInput, Out, expand, run
+from datasets.tables.command import BadInput, expand, run
+from datasets.tables.format_source import command_of
 from datasets.tables.legal_positions import Numbers
-from datasets.tables.standard_rows import Part, assemble, number_rows, save, standard_schema
+from datasets.tables.standard_rows import Part, assemble, number_rows, standard_schema
 from datasets.tables.time_notations import parse_times
 
 NEEDED = ("timestamp", "icao24", "longitude", "latitude")
@@ -92,13 +92,7 @@ def _texts(series: Any) -> pa.Array:
     return pa.array(series.astype("string"), pa.string())
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help="JSON files, .gz or not, or folders of them.")],
-    out: Out,
-) -> None:
-    """Read tracks of aircraft."""
-    save(aircraft(files), SCHEMA, out, "aircraft")
-
+main = command_of(aircraft, SCHEMA, "Read tracks of aircraft.", "JSON files, .gz or not, or folders of them.")
 
 if __name__ == "__main__":
     run(main)

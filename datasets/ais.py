@@ -13,15 +13,13 @@ become null.
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
 
 import pyarrow as pa
-import typer
 
-from datasets.tables.command import BadInput, Out, expand, run
+from datasets.tables.command import BadInput, expand, run
 from datasets.tables.fields import header
-from datasets.tables.format_source import Column, Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, number_rows, save
+from datasets.tables.format_source import Column, Source, command_of, read_source, source_schema
+from datasets.tables.standard_rows import Part, number_rows
 
 DECODED = Source(
     position=("x", "y"),
@@ -72,13 +70,7 @@ def _layout(path: Path) -> Source:
     raise BadInput(f"{path}: neither mmsi, x, y nor oid, lon, lat among {', '.join(sorted(names))}")
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help="CSV files of decoded AIS.")],
-    out: Out,
-) -> None:
-    """Read decoded AIS messages."""
-    save(ais(files), SCHEMA, out, "ais")
-
+main = command_of(ais, SCHEMA, "Read decoded AIS messages.", "CSV files of decoded AIS.")
 
 if __name__ == "__main__":
     run(main)

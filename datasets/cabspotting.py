@@ -9,15 +9,13 @@ longitude, occupancy (1 with a fare) and UNIX time, apart by blanks; the cab is 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
 import pyarrow as pa
-import typer
 
-from datasets.tables.command import Out, expand, run
+from datasets.tables.command import expand, run
 from datasets.tables.fields import Layout
-from datasets.tables.format_source import Column, Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, save
+from datasets.tables.format_source import Column, Source, command_of, read_source, source_schema
+from datasets.tables.standard_rows import Part
 
 
 def _cab(path: Path) -> str:
@@ -47,13 +45,7 @@ def cabspotting(files: Iterable[str | Path]) -> Iterator[Part]:
     return read_source(expand(files, "new_*.txt"), SOURCE)
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help="Cab files or folders of them.")],
-    out: Out,
-) -> None:
-    """Read Cabspotting files."""
-    save(cabspotting(files), SCHEMA, out, "cabspotting")
-
+main = command_of(cabspotting, SCHEMA, "Read Cabspotting files.", "Cab files or folders of them.")
 
 if __name__ == "__main__":
     run(main)

@@ -6,14 +6,12 @@ searches of earthquake.usgs.gov, public domain; depth in kilometres, times in UT
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
 import pyarrow as pa
-import typer
 
-from datasets.tables.command import Out, expand, run
-from datasets.tables.format_source import Column, Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, save
+from datasets.tables.command import expand, run
+from datasets.tables.format_source import Column, Source, command_of, read_source, source_schema
+from datasets.tables.standard_rows import Part
 
 SOURCE = Source(
     position=("longitude", "latitude"),
@@ -41,13 +39,7 @@ def earthquakes(files: Iterable[str | Path]) -> Iterator[Part]:
     return read_source(expand(files, "*.csv"), SOURCE)
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help="CSV files of the USGS.")],
-    out: Out,
-) -> None:
-    """Read earthquakes of the USGS."""
-    save(earthquakes(files), SCHEMA, out, "earthquakes")
-
+main = command_of(earthquakes, SCHEMA, "Read earthquakes of the USGS.", "CSV files of the USGS.")
 
 if __name__ == "__main__":
     run(main)

@@ -9,15 +9,13 @@ Research Asia).
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
 import pyarrow as pa
-import typer
 
-from datasets.tables.command import Out, expand, run
+from datasets.tables.command import expand, run
 from datasets.tables.fields import Layout
-from datasets.tables.format_source import Column, Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, save
+from datasets.tables.format_source import Column, Source, command_of, read_source, source_schema
+from datasets.tables.standard_rows import Part
 
 
 def _person(path: Path) -> int | None:
@@ -49,13 +47,7 @@ def geolife(files: Iterable[str | Path]) -> Iterator[Part]:
     return read_source(expand(files, "*.plt"), SOURCE)
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help=".plt files or folders of them.")],
-    out: Out,
-) -> None:
-    """Read GeoLife files."""
-    save(geolife(files), SCHEMA, out, "geolife")
-
+main = command_of(geolife, SCHEMA, "Read GeoLife files.", ".plt files or folders of them.")
 
 if __name__ == "__main__":
     run(main)

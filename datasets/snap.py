@@ -7,14 +7,11 @@ loc-brightkite.html (Cho, Myers, Leskovec, KDD 2011).
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from datasets.tables.command import Out, expand, run
+from datasets.tables.command import expand, run
 from datasets.tables.fields import Layout
-from datasets.tables.format_source import Column, Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, save
+from datasets.tables.format_source import Column, Source, command_of, read_source, source_schema
+from datasets.tables.standard_rows import Part
 
 SOURCE = Source(
     layout=Layout(names=("user", "time", "lat", "lon", "place"), delimiter="\t", quote=None),
@@ -37,13 +34,7 @@ def snap(files: Iterable[str | Path]) -> Iterator[Part]:
     return read_source(expand(files, "*totalCheckins*"), SOURCE)
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help="Check-in files, .gz or not.")],
-    out: Out,
-) -> None:
-    """Read Gowalla or Brightkite check-ins as SNAP has them."""
-    save(snap(files), SCHEMA, out, "snap")
-
+main = command_of(snap, SCHEMA, "Read Gowalla or Brightkite check-ins as SNAP has them.", "Check-in files, .gz or not.")
 
 if __name__ == "__main__":
     run(main)

@@ -7,14 +7,11 @@ Research Asia; ACM SIGSPATIAL 2010).
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from datasets.tables.command import Out, expand, run
+from datasets.tables.command import expand, run
 from datasets.tables.fields import Layout
-from datasets.tables.format_source import Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, save
+from datasets.tables.format_source import Source, command_of, read_source, source_schema
+from datasets.tables.standard_rows import Part
 
 SOURCE = Source(
     layout=Layout(names=("taxi", "time", "lon", "lat"), quote=None),
@@ -37,13 +34,7 @@ def tdrive(files: Iterable[str | Path]) -> Iterator[Part]:
     return read_source(expand(files, "*.txt"), SOURCE)
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help="Taxi files or folders of them.")],
-    out: Out,
-) -> None:
-    """Read T-Drive files."""
-    save(tdrive(files), SCHEMA, out, "tdrive")
-
+main = command_of(tdrive, SCHEMA, "Read T-Drive files.", "Taxi files or folders of them.")
 
 if __name__ == "__main__":
     run(main)

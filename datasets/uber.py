@@ -7,13 +7,10 @@ FiveThirtyEight (github.com/fivethirtyeight/uber-tlc-foil-response).
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from datasets.tables.command import Out, expand, run
-from datasets.tables.format_source import Column, Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, save
+from datasets.tables.command import expand, run
+from datasets.tables.format_source import Column, Source, command_of, read_source, source_schema
+from datasets.tables.standard_rows import Part
 
 SOURCE = Source(
     position=("Lon", "Lat"),
@@ -36,13 +33,7 @@ def uber(files: Iterable[str | Path]) -> Iterator[Part]:
     return read_source(expand(files, "uber-raw-data-*14*.csv"), SOURCE)
 
 
-def main(
-    files: Annotated[list[str], typer.Argument(help="Monthly files of 2014, or a folder of them.")],
-    out: Out,
-) -> None:
-    """Read Uber's pick-ups of 2014."""
-    save(uber(files), SCHEMA, out, "uber")
-
+main = command_of(uber, SCHEMA, "Read Uber's pick-ups of 2014.", "Monthly files of 2014, or a folder of them.")
 
 if __name__ == "__main__":
     run(main)

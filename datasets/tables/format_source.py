@@ -7,15 +7,17 @@ from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import typer
 
-from datasets.tables.command import BadInput
+from datasets.tables.command import BadInput, Out
 from datasets.tables.fields import Layout, read_fields
 from datasets.tables.legal_positions import Bools, Numbers, is_missing, judge, look_swapped, numbers, pair, wkt
-from datasets.tables.standard_rows import Counts, Part, assemble, number_rows, or_null, standard_schema
+from datasets.tables.standard_rows import Counts, Part, assemble, number_rows, or_null, save, standard_schema
 from datasets.tables.time_notations import TIMESTAMP, Times, check_formats, parse_times, times_of_parts
 
 NO_ID = "no {}"
@@ -98,6 +100,21 @@ def read_source(files: Iterable[Path], source: Source) -> Iterator[Part]:
     check_formats(source.formats, source.zone)
     schema = source_schema(source)
     return number_rows(chain.from_iterable(_read_file(path, source, schema) for path in files), schema)
+
+
+def command_of(
+    read: Callable[[list[str]], Iterable[Part]], schema: pa.Schema, what: str, files: str
+) -> Callable[..., None]:
+    """Return the command that reads files as a function does, and writes their rows; it is called as that is.
+
+    ``what``: what it does; ``files``: which files it takes.
+    """
+
+    def main(files: Annotated[list[str], typer.Argument(help=files)], out: Out) -> None:
+        save(read(files), schema, out, read.__name__)
+
+    main.__doc__ = what
+    return main
 
 
 def _read_file(path: Path, source: Source, schema: pa.Schema) -> Iterator[Part]:
