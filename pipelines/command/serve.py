@@ -184,44 +184,14 @@ def serve(
     from dtoss.serve.processes.parent import run_server
     from pipelines.engines.progress import end_beginning
 
-    settings = Settings(
-        store=store,
-        snapshot=serving.snapshot,
-        host=listening.host,
-        port=listening.port,
-        workers=listening.workers,
-        threads=listening.threads,
-        verify=serving.verify,
-        max_age=serving.max_age,
-        limits=Limits() if serving.limits is None else limits_of(serving.limits),
-        token_file=rights.token_file,
-        rate=rights.rate,
-        cors=tuple(rights.cors or ()),
-        allow_host=tuple(rights.allow_host or ()),
-        public_url=rights.public_url,
-        tls_cert=rights.tls_cert,
-        tls_key=rights.tls_key,
-        access_log=None if logging.access_log == "off" else logging.access_log or accesses_of(store),
-        access_sample=logging.access_sample,
-        access_round=logging.access_round,
-        log_places=_grid(logging.log_places, logging.access_round, store, serving.snapshot),
-        slow=logging.slow,
-        log=logging.log,
-        audit=logging.audit,
-        plan=serving.plan,
-        patterns=serving.patterns,
-        report=serving.report,
-        basemap=serving.basemap,
-        basemap_attribution=serving.basemap_attribution,
-        hot=listening.hot,
-        watch=serving.watch,
-        allow_subscribe=serving.allow_subscribe,
-        server=serving.server,
-        peers=serving.peers,
-        updates=serving.updates,
-        allow_positions=serving.allow_positions,
-        expire=serving.expire,
-    )
+    # what is said here is called as there, but whom to refuse
+    said = {name: value for part in (listening, serving, rights, logging) for name, value in vars(part).items()}
+    no_auth = said.pop("no_auth")
+    said["limits"] = Limits() if serving.limits is None else limits_of(serving.limits)
+    said |= {name: tuple(said[name] or ()) for name in ("cors", "allow_host")}
+    said["access_log"] = None if logging.access_log == "off" else logging.access_log or accesses_of(store)
+    said["log_places"] = _grid(logging.log_places, logging.access_round, store, serving.snapshot)
+    settings = Settings(store, **said)
 
     def ready(served: ServedSnapshot, url: str) -> None:
         from ceps.model.number_text import how_many
@@ -241,7 +211,7 @@ def serve(
         say.write((json.dumps(facts | {"workers": listening.workers}) if as_json else line) + "\n")
         say.flush()
 
-    code = run_server(settings, no_auth=rights.no_auth, ready=ready, opened=end_beginning)
+    code = run_server(settings, no_auth=no_auth, ready=ready, opened=end_beginning)
     if code:
         print("error: workers died six times within a minute; the log says how", file=sys.stderr)
     return code
