@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Gone, TooMuch
-from dtoss.client.url_and_hits import boxes_json, column_of, hits_of, table_bytes, target, together
+from dtoss.client.url_and_hits import boxes_json, column_of, hits_of, table_bytes, target
+from dtoss.column_rows import join_rows
 from dtoss.errors import DtossError, StoreError
 from dtoss.frames.coordinates import as_places, places_of
 from dtoss.frames.frame_types import Places
@@ -192,7 +193,7 @@ class Server:
             answer = self.ask("POST", route, parameters, one, sent.body(rows))
             return answer, hits_of(answer, rows.stop - rows.start, self.seen().space, first + rows.start)
 
-        return together(self.whole(sent.count, sent.most, ask, snapshot)[0])
+        return join_rows(self.whole(sent.count, sent.most, ask, snapshot)[0])
 
     def column(self, route: str, name: str, sent: Sent, parameters: dict[str, Any]) -> tuple[NDArray[Any], str]:
         """Return a column with a value for each place or shape, and the snapshot that has answered."""

@@ -172,20 +172,6 @@ def hits_of_document(answer: Answer, string_ids: bool, space: Space) -> Hits:
     return Hits(np.zeros(len(found), np.int64), ids, distance, {}, FromServer(space))
 
 
-def together(pieces: Sequence[Hits]) -> Hits:
-    """Return the hits of pieces that follow one another."""
-    if len(pieces) == 1:
-        return pieces[0]
-    columns = {name: pa.concat_arrays([piece.columns[name] for piece in pieces]) for name in pieces[0].columns}
-    return Hits(
-        np.concatenate([piece.query for piece in pieces]),
-        np.concatenate([piece.id for piece in pieces]),
-        np.concatenate([piece.distance for piece in pieces]),
-        columns,
-        pieces[0].origin,
-    )
-
-
 def _array(column: pa.ChunkedArray) -> NDArray[Any]:
     """Return an array of its own, which callers may change, as those of an index in process."""
     if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):

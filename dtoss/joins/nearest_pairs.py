@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.index import Index
 from dtoss.queries.raw_hits import RawHits
 from dtoss.row_runs import runs
@@ -127,14 +128,7 @@ def _of_rows(found: RawHits, rows: Rows) -> RawHits:
 
 def _instead(found: RawHits, rows: Rows, others: RawHits) -> RawHits:
     """Return hits with those of some queries replaced by those of as many others."""
-    both = RawHits(
-        np.concatenate([found.count, others.count]),
-        np.concatenate([found.part, others.part]),
-        np.concatenate([found.item, others.item]),
-        np.concatenate([found.distance, others.distance]),
-        None if found.ids is None or others.ids is None else np.concatenate([found.ids, others.ids]),
-        np.concatenate([found.reads, others.reads]),
-    )
+    both = join_rows([found, others])
     which = np.arange(len(found.count))
     which[rows] = len(found.count) + np.arange(len(rows))
     return _of_rows(both, which)
