@@ -130,6 +130,18 @@ class Questions:
 
 
 @dataclass(frozen=True)
+class StreamColumns:
+    """Which columns mean what; None takes ``id``, ``lon`` or ``x``, ``lat`` or ``y``, ``t``, and no text."""
+
+    title: ClassVar[str] = "Columns of the stream"
+    id: Annotated[str | None, Option("Column of ids.", "COLUMN")] = None
+    x: Annotated[str | None, Option("Column of lon or x.", "COLUMN")] = None
+    y: Annotated[str | None, Option("Column of lat or y.", "COLUMN")] = None
+    time: Annotated[str | None, Option("Column of times.", "COLUMN")] = None
+    text: Annotated[str | None, Option("Column of text.", "COLUMN")] = None
+
+
+@dataclass(frozen=True)
 class WindowSpec:
     """Which windows are wanted, as texts that :func:`dtoss.windows.spec.spec_of` reads."""
 

@@ -27,24 +27,11 @@ from dtoss.watch.subscriptions.known_columns import asked_space
 from dtoss.watch.subscriptions.subscription_files import read_files
 from dtoss.watch.watch_folder import Home, check_there
 from dtoss.watch.watch_settings import Rows
-from pipelines.options.streaming import Questions
+from pipelines.options.streaming import Questions, StreamColumns
 from pipelines.rows.inputs import look
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import names_in, read_positions
 from pipelines.simulation.rounds import Rounds, rounds_of
-
-
-@dataclass(frozen=True)
-class Names:
-    """Which columns mean what."""
-
-    # id, x, y, time, text: of ids, positions, times and texts; None takes ``id``, ``lon`` or ``x``, ``lat`` or ``y``,
-    # ``t``, and no text
-    id: str | None = None
-    x: str | None = None
-    y: str | None = None
-    time: str | None = None
-    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +42,7 @@ class Stream:
     skipped: int  # Rows that cannot be used, as a job judges them: without a legal position, say, or a time
 
 
-def read_stream(path: str, space: Space, names: Names, wanted: Sequence[str] = ()) -> Stream:
+def read_stream(path: str, space: Space, names: StreamColumns, wanted: Sequence[str] = ()) -> Stream:
     """Return the rows of files, which are read as those of any job. All rows are held in memory."""
     inputs = look([path])
     columns = Columns(id=names.id, x=names.x, y=names.y, time=names.time or "t", attributes="none")
@@ -111,7 +98,7 @@ def rehearse_stream(
     strategies: Sequence[str] = ("all",),
     workers: Sequence[int] = (8,),
     round_seconds: float = 1800.0,
-    columns: Names | None = None,
+    columns: StreamColumns | None = None,
     space: Space | None = None,
     memory_bytes: float | None = None,
     model: WorkModel | None = None,
@@ -126,7 +113,7 @@ def rehearse_stream(
         raise InputError(f"--round is {round_seconds:g} s: more than 0 is wanted")
     chosen = _chosen(strategies, memory_bytes)
     made = [(name, count, strategy_of(name, count, memory_bytes)) for count in workers for name in chosen]
-    columns = columns or Names()
+    columns = columns or StreamColumns()
     table, space = _asked(questions.subscriptions or (), questions.store, questions.watch, space, columns)
     texts = [text for text in table.column("where").unique().to_pylist() if text is not None]
     wanted = sorted(frozenset().union(*map(columns_in, texts)) - {"id"})
@@ -158,7 +145,7 @@ def _chosen(strategies: Sequence[str], memory_bytes: float | None) -> list[str]:
 
 
 def _asked(
-    files: Sequence[str], store: str | None, watch: str, space: Space | None, columns: Names
+    files: Sequence[str], store: str | None, watch: str, space: Space | None, columns: StreamColumns
 ) -> tuple[Any, Space]:
     """Return the table of subscriptions, and their space."""
     if (store is None) == (not files):

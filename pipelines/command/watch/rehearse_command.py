@@ -15,21 +15,9 @@ from pipelines.command.terminal.option_objects import Only
 from pipelines.command.terminal.output import print_columns
 from pipelines.options.reading import Reading
 from pipelines.options.said_amounts import duration
-from pipelines.options.streaming import Questions
+from pipelines.options.streaming import Questions, StreamColumns
 
 Numbers = Annotated[str, Option("How many; several separated by commas.", "N,N", name="--workers")]
-
-
-@dataclass(frozen=True)
-class StreamColumns:
-    """Which columns mean what."""
-
-    title: ClassVar[str] = "Columns of the stream"
-    id: Annotated[str | None, Option("Column of ids.", "COLUMN")] = None
-    x: Annotated[str | None, Option("Column of lon or x.", "COLUMN")] = None
-    y: Annotated[str | None, Option("Column of lat or y.", "COLUMN")] = None
-    time: Annotated[str | None, Option("Column of times.", "COLUMN")] = None
-    text: Annotated[str | None, Option("Column of text.", "COLUMN")] = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +70,7 @@ def rehearse(
     from dtoss.snapshots.store import on_stderr
     from pipelines.reports.rehearsal_page import advice, write_rehearsal
     from pipelines.rows.durations_and_shares import bytes_of
-    from pipelines.simulation.simulate import Names, facts_of, rehearse_stream
+    from pipelines.simulation.simulate import facts_of, rehearse_stream
 
     check_folder("--out", out)
     counts = _counts(rounds.workers)
@@ -92,7 +80,7 @@ def rehearse(
         strategies=[name.strip() for name in rounds.strategy.split(",")],
         workers=counts,
         round_seconds=rounds.round_,
-        columns=Names(columns.id, columns.x, columns.y, columns.time, columns.text),
+        columns=columns,
         space=reading.space,
         memory_bytes=None if rounds.memory is None else bytes_of(rounds.memory),
         model=WorkModel(costs.cost_row, costs.cost_candidate, costs.cost_match),

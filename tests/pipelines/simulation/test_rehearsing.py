@@ -18,8 +18,8 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.watch_folder import Home
-from pipelines.options.streaming import Questions
-from pipelines.simulation.simulate import Names, best_of, facts_of, read_stream, rehearse_stream
+from pipelines.options.streaming import Questions, StreamColumns
+from pipelines.simulation.simulate import best_of, facts_of, read_stream, rehearse_stream
 from tests.dtoss.watch.oracle import asked_holds
 from tests.dtoss.watch.streams import change, circle
 
@@ -107,7 +107,7 @@ def test_rows_are_counted_by_the_words_that_are_asked_for(tmp_path):
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
     done = rehearse_stream(
         str(tmp_path / "m.parquet"), Questions([str(tmp_path / "s.jsonl")]), workers=[3], round_seconds=HOUR, side=6,
-        strategies=["words", "ps2stream", "ps2stream-work", "ours"], columns=Names(text="said"),
+        strategies=["words", "ps2stream", "ps2stream-work", "ours"], columns=StreamColumns(text="said"),
     )  # fmt: skip
     rounds = done.rounds
     cell, hour = cells_of(rounds.grid, SPHERE, np.stack([lon, lat], axis=1)), t // HOUR
@@ -194,7 +194,7 @@ def test_subscriptions_of_a_watch_and_rows_in_a_folder(tmp_path):
     change(home, [circle("a", 8.66, 50.11, 5000.0), circle("b", 8.7, 50.1, 300.0)])
     done = rehearse_stream(
         str(folder), Questions(store=str(tmp_path / "store"), watch="w"), strategies=["ours"], workers=[2],
-        round_seconds=HOUR, columns=Names("who", "east", "north", "when"),
+        round_seconds=HOUR, columns=StreamColumns("who", "east", "north", "when"),
     )  # fmt: skip
     assert (done.rows, done.skipped) == (597, 3)
     assert facts_of(done)["subscriptions"] == 2
@@ -240,7 +240,7 @@ def test_rows_are_read_by_time_whatever_order_files_have(tmp_path):
     """And JSON lines, too; a line that is none is left out."""
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"t": t, "lon": t / 10.0, "lat": 1.0}) + "\n" for t in (5, 3, 9)) + "{")
-    stream = read_stream(str(path), SPHERE, Names())
+    stream = read_stream(str(path), SPHERE, StreamColumns())
     assert stream.rows.t.tolist() == [3_000_000, 5_000_000, 9_000_000]
     assert stream.rows.positions[:, 0].tolist() == [0.3, 0.5, 0.9]
     assert stream.skipped == 1
@@ -250,6 +250,6 @@ def test_text_is_read_as_any_job_reads_it(tmp_path):
     """Times as people write them, and texts of digits, which words are asked of."""
     path = tmp_path / "rows.csv"
     path.write_text("id,t,lon,lat,said\n1,2026-11-01T10:00:00+01:00,8,47,12\n2,soon,8,47,13\n3,2026-11-01,8,47,\n")
-    stream = read_stream(str(path), SPHERE, Names(text="said"), ["said"])
+    stream = read_stream(str(path), SPHERE, StreamColumns(text="said"), ["said"])
     assert (stream.rows.ids.to_pylist(), stream.rows.text.to_pylist()) == ([3, 1], [None, "12"])
     assert (np.diff(stream.rows.t).tolist(), stream.skipped) == ([9 * 3_600_000_000], 1)
