@@ -97,13 +97,7 @@ def described(rows: pa.Table, starts: NDArray[np.int64], space: Space) -> dict[s
     """
     t = t_numbers(rows.column("t"))
     deleted = rows.column("deleted").to_numpy(zero_copy_only=False)
-    positions = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
-    there = np.isfinite(positions).all(axis=1) & ~deleted
-    vectors = np.full((len(rows), space.dimension), np.nan)
-    if there.all():
-        vectors = space.vectors(np.ascontiguousarray(positions))
-    elif there.any():
-        vectors[there] = space.vectors(np.ascontiguousarray(positions[there]))
+    _, vectors = places_in(rows, space)
     words = id_words(rows.column("id"))
     low, high = np.fmin.reduceat(vectors, starts, axis=0), np.fmax.reduceat(vectors, starts, axis=0)
     return {
@@ -117,6 +111,18 @@ def described(rows: pa.Table, starts: NDArray[np.int64], space: Space) -> dict[s
         "low": np.where(np.isnan(low), np.inf, low),
         "high": np.where(np.isnan(high), -np.inf, high),
     }
+
+
+def places_in(rows: pa.Table, space: Space) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the positions of rows, (n, 2), and their vectors, (n, dimension): NaN of deletions, which are nowhere."""
+    positions = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
+    there = np.isfinite(positions).all(axis=1) & ~rows.column("deleted").to_numpy(zero_copy_only=False)
+    if there.all():
+        return positions, space.vectors(np.ascontiguousarray(positions))
+    vectors = np.full((len(rows), space.dimension), np.nan)
+    if there.any():
+        vectors[there] = space.vectors(np.ascontiguousarray(positions[there]))
+    return positions, vectors
 
 
 def rows_of(table: pa.Table, schema: Schema) -> pa.Table:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.history.adaptive.layout_reads import layout_reads, order_of
 from dtoss.history.adaptive.rivals import Sample, StorePrices, rival_layouts
+from dtoss.history.maintenance.history_facts_of import orders_of
 from dtoss.history.query.explain import QUESTIONS
 from dtoss.history.query.read_plan import read_over, request_bytes
 from dtoss.history.questions import Questions
@@ -108,25 +109,10 @@ def by_kind(questions: Questions, reads: Mapping[str, NDArray[np.int64]], g: int
     return found
 
 
-def orders_of(version: Version) -> list[dict[str, Any]]:
+def orders_in(version: Version) -> list[dict[str, Any]]:
     """Return rows, bytes, files, leaves and periods of each order that a version has."""
-    leaves = version.leaves
-    found = []
-    for code, name in enumerate(ORDER_NAMES):
-        mine = leaves.order == code
-        if mine.any():
-            found.append(
-                {
-                    "order": name,
-                    "rows": int(leaves.rows[mine].sum()),
-                    "bytes": int(leaves.bytes[mine].sum()),
-                    "files": len(np.unique(leaves.file[mine])),
-                    "leaves": int(mine.sum()),
-                    "blocks": int(leaves.count[mine].sum()),
-                    "periods": len(np.unique(leaves.period[mine])),
-                }
-            )
-    return found
+    names = ("rows", "bytes", "files", "leaves", "blocks", "periods")
+    return [{"order": order, **{name: one[name] for name in names}} for order, one in orders_of(version).items()]
 
 
 def files_by_size(version: Version) -> list[dict[str, Any]]:
@@ -184,7 +170,7 @@ def facts_of(
         "sample": {"rows": len(sample), "standsFor": sample.stands_for},
         "contestants": contestants(reads, kept, a_day, g, prices) if len(asked) else [],
         "kinds": by_kind(asked, reads, g),
-        "orders": orders_of(version),
+        "orders": orders_in(version),
         "files": files_by_size(version),
         "adapting": list(adapting),
         "frames": list(frames),

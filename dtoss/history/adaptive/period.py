@@ -16,7 +16,7 @@ from dtoss.history.query.explain import QUESTIONS
 from dtoss.history.query.read_plan import request_bytes
 from dtoss.history.questions import Questions
 from dtoss.history.read_blocks import READ_OVER, read_blocks
-from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, Blocks, sorted_rows, t_numbers
+from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, Blocks, places_in, sorted_rows, t_numbers
 from dtoss.history.versions import Home, Version
 
 BLOCKS_OF_TRACK = 2
@@ -102,12 +102,7 @@ def place_leaves(home: Home, version: Version, period: int) -> PlaceLeaves:
 
 def points_of(rows: pa.Table, version: Version, row_bytes: float) -> Points:
     """Return rows, by ascending times, as points; deletions are nowhere."""
-    space = version.schema.space
-    positions = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
-    there = np.isfinite(positions).all(axis=1) & ~rows.column("deleted").to_numpy()
-    vectors = np.full((len(rows), space.dimension), np.nan)
-    if there.any():
-        vectors[there] = space.vectors(np.ascontiguousarray(positions[there]))
+    positions, vectors = places_in(rows, version.schema.space)
     return Points(t_numbers(rows.column("t")).astype(np.float64), positions, vectors, row_bytes)
 
 

@@ -13,11 +13,9 @@ from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.versions import Version
 
 
-def facts_of(version: Version) -> dict[str, Any]:
-    """Return rows, bytes by order, times, periods, leaves and batches of a version. Cost O(leaves)."""
-    leaves, files, periods = version.leaves, version.files, version.periods
-    truth = leaves.order == BY_TIME
-    orders = {}
+def orders_of(version: Version) -> dict[str, dict[str, int]]:
+    """Return what a version has of each order, by its name. Cost O(leaves)."""
+    leaves, files, orders = version.leaves, version.files, {}
     for code, name in enumerate(ORDER_NAMES):
         mine = leaves.order == code
         if mine.any():
@@ -31,6 +29,13 @@ def facts_of(version: Version) -> dict[str, Any]:
                 "bytes": int(leaves.bytes[mine].sum()),
                 "dead_bytes": int(files.bytes[held].sum()) - int(leaves.bytes[mine].sum()),
             }
+    return orders
+
+
+def facts_of(version: Version) -> dict[str, Any]:
+    """Return rows, bytes by order, times, periods, leaves and batches of a version. Cost O(leaves)."""
+    leaves, files, periods = version.leaves, version.files, version.periods
+    truth = leaves.order == BY_TIME
     schema = version.schema
     return {
         "version": version.number,
@@ -49,7 +54,7 @@ def facts_of(version: Version) -> dict[str, Any]:
         "first": time_text(leaves.t_from[truth].min(), schema) if truth.any() else None,
         "last": time_text(leaves.t_to[truth].max(), schema) if truth.any() else None,
         "bytes": int(files.bytes.sum()),
-        "orders": orders,
+        "orders": orders_of(version),
         "periods": [
             {"period": int(number), "tier": int(tier), "rows": int(rows), "bytes": int(size),
              "orders": [name for code, name in enumerate(ORDER_NAMES) if has >> code & 1]}
