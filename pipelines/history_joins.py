@@ -14,18 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.arguments import distances, whole_number
-from dtoss.errors import InputError
-from dtoss.geometry.space import same_crs
 from dtoss.history.query.scan_blocks import condition_on, stored_name
 from dtoss.history.schema import Schema
 from dtoss.names import not_carried
-from dtoss.rows.input_columns import Columns
 from pipelines.history_tasks.history_answers import Interval, PastAsk, answer_batch, asked_of
 from pipelines.history_tasks.query_groups import Parts, parts_of, router
 from pipelines.history_tasks.scans import home_of, open_version, spark_types
 from pipelines.join import slices
-from pipelines.rows.place_columns import coordinate, exactly, out_of_range
-from pipelines.spark.session import configure_session, cores
+from pipelines.query_frame import answer_in_tasks, check_crs_of, count_queries, query_frame, tasks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -231,42 +227,19 @@ def _join(
 
     version = open_version(ask.home, ask.number)
     schema = version.schema
-    if crs is not None and not same_crs(crs, schema.space.crs):
-        raise ValueError(
-            f"crs {crs!r} of the queries is not {schema.space.crs!r} of the history: transform the queries first"
-        )
-    x, y = Columns(x=x, y=y).coordinates(queries.columns)
-    for name in [id_name, x, y, *interval.names(), *([ask.per_row] if ask.per_row else [])]:
-        if name not in queries.columns:
-            raise InputError(f"the queries have no column {name!r}; their columns are {', '.join(queries.columns)}")
-    session = configure_session(queries.sparkSession)
-    kinds = {field.name: field.dataType for field in queries.schema.fields}
-    _check_types(ask, kinds, id_name)
-    first, last = interval.ends(schema, kinds)
-    selected = [
-        exactly(id_name).alias("query_id"),
-        coordinate(x, kinds[x]).alias("x"),
-        coordinate(y, kinds[y]).alias("y"),
-        first.alias("first"),
-        last.alias("last"),
-    ]
-    if ask.per_row:
-        selected.append(exactly(ask.per_row).cast("double").alias("per_row"))
-    frame = queries.select(*selected)
-    if observation is not None:
-        frame = frame.observe(observation, *_measures(ask, schema))
-    tasks = 4 * cores(session)
-    parts = parts_of(version)
-    routed = frame.mapInArrow(router(schema, parts, tasks), _with(frame.schema, {"task": "int"}))
-    routed = routed.repartitionById(tasks, F.col("task")).drop("task")
-    return routed.mapInArrow(answerer(ask, parts), _result(schema, kinds[id_name], ask.columns))
+    check_crs_of(crs, schema.space, "queries", "history")
 
+    def ends(kinds: dict[str, Any]) -> dict[str, Column]:
+        return dict(zip(("first", "last"), interval.ends(schema, kinds), strict=True))
 
-def _with(schema: StructType, more: dict[str, str]) -> StructType:
-    from pyspark.sql import types as T
-
-    fields = list(schema.fields)
-    return T.StructType(fields + [T.StructField(name, T._parse_datatype_string(kind)) for name, kind in more.items()])
+    frame = query_frame(queries, ask, id_name, x, y, interval.names(), ends)
+    first, last = F.col("first"), F.col("last")
+    timeless = first.isNull() | last.isNull()
+    if schema.t_type == "double":
+        timeless |= F.isnan(first) | F.isnan(last)
+    frame, parts = count_queries(frame, observation, ask, schema.space, timeless), parts_of(version)
+    result = _result(schema, frame.schema["query_id"].dataType, ask.columns)
+    return answer_in_tasks(frame, router(schema, parts, tasks_of(frame)), answerer(ask, parts), result)
 
 
 def _result(schema: Schema, query_id: Any, columns: Sequence[str]) -> StructType:
@@ -276,42 +249,6 @@ def _result(schema: Schema, query_id: Any, columns: Sequence[str]) -> StructType
     carried = spark_types(schema.arrow, [stored_name(name, schema) for name in columns], columns)
     fields = [T.StructField("query_id", query_id), own["id"], T.StructField("distance", T.DoubleType())]
     return T.StructType([*fields, T.StructField("rank", T.IntegerType()), own["t"], *carried.fields])
-
-
-def _check_types(ask: PastAsk, kinds: dict[str, Any], id_name: str) -> None:
-    from pyspark.sql import types as T
-
-    if ask.per_row is not None:
-        kind = kinds[ask.per_row]
-        if ask.radius is None and not isinstance(kind, T.IntegralType):
-            raise ValueError(f"k is column {ask.per_row!r} of {kind.simpleString()}: whole numbers are wanted")
-        if ask.radius is not None and not isinstance(kind, T.NumericType):
-            raise ValueError(f"radius is column {ask.per_row!r} of {kind.simpleString()}: numbers are wanted")
-    if ask.exclude_self and not isinstance(kinds[id_name], (T.IntegralType, T.StringType)):
-        raise ValueError(
-            f"exclude_self compares ids, and column {id_name!r} is {kinds[id_name].simpleString()}: "
-            "integers or strings are wanted"
-        )
-
-
-def _measures(ask: PastAsk, schema: Schema) -> list[Column]:
-    """Return what is counted of the queries: all, and those that cannot have hits, each for one reason."""
-    from pyspark.sql import functions as F
-
-    x, y, first, last = (F.col(name) for name in ("x", "y", "first", "last"))
-    missing = x.isNull() | y.isNull() | F.isnan(x) | F.isnan(y)
-    illegal = ~missing & out_of_range(x, y, schema.space)
-    timeless = first.isNull() | last.isNull()
-    if schema.t_type == "double":
-        timeless |= F.isnan(first) | F.isnan(last)
-    measures = {"queries": F.lit(1), "no_position": F.when(missing, 1), "not_legal": F.when(illegal, 1)}
-    measures["no_time"] = F.when(~missing & ~illegal & timeless, 1)
-    if ask.per_row:
-        value = F.col("per_row")
-        none = value.isNull() | F.isnan(value) | (value < (1 if ask.radius is None else 0))
-        reason = "no_k" if ask.radius is None else "no_radius"
-        measures[reason] = F.when(~missing & ~illegal & ~timeless & none, 1)
-    return [F.count(measure).alias(name) for name, measure in measures.items()]
 
 
 def answerer(ask: PastAsk, parts: Parts, together: int = TOGETHER) -> Callable[..., Iterator[pa.RecordBatch]]:

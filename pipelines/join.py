@@ -14,19 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.answer_rows import Ask, answer_batch, make_ask, open_once, places_of, usable
-from dtoss.errors import InputError
-from dtoss.geometry.space import Space, same_crs
+from dtoss.geometry.space import Space
 from dtoss.mapped_index import Verify
 from dtoss.names import columns_of_manifest, position_names
 from dtoss.partitioning.regions import Regions
-from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.rows.place_columns import coordinate, exactly, out_of_range
-from pipelines.spark.session import configure_session, cores
+from pipelines.query_frame import answer_in_tasks, check_crs_of, count_queries, query_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation
+    from pyspark.sql import DataFrame, Observation
 
 SLICE = 50_000
 """Queries answered at a time."""
@@ -180,52 +177,13 @@ def _join(
     crs: str | None,
     observation: Observation | None,
 ) -> DataFrame:
-    from pyspark.sql import functions as F
-
     manifest = Store(ask.store).manifest(ask.snapshot)
     space = space_of_manifest(manifest)
-    if crs is not None and not same_crs(crs, space.crs):
-        raise ValueError(
-            f"crs {crs!r} of the queries is not {space.crs!r} of the snapshot: transform the queries first"
-        )
-    x, y = Columns(x=x, y=y).coordinates(queries.columns)
-    for name in [id_name, x, y] + ([ask.per_row] if ask.per_row else []):
-        if name not in queries.columns:
-            raise InputError(f"the queries have no column {name!r}; their columns are {', '.join(queries.columns)}")
-    session = configure_session(queries.sparkSession)
-    kinds = {field.name: field.dataType for field in queries.schema.fields}
-    _check_types(ask, kinds, id_name)
-    selected = [
-        exactly(id_name).alias("query_id"),
-        coordinate(x, kinds[x]).alias("x"),
-        coordinate(y, kinds[y]).alias("y"),
-    ]
-    if ask.per_row:
-        selected.append(exactly(ask.per_row).cast("double").alias("per_row"))
-    frame = queries.select(*selected)
-    if observation is not None:
-        frame = frame.observe(observation, *_measures(ask, space))
-    regions = regions_of_manifest(manifest)
-    routed = frame.mapInArrow(router(space, regions), _with(frame.schema, "task int"))
-    tasks = 4 * cores(session)
+    check_crs_of(crs, space, "queries", "snapshot")
+    frame = count_queries(query_frame(queries, ask, id_name, x, y), observation, ask, space)
+    schema = result_schema(manifest, frame.schema["query_id"].dataType, ask.columns)
     # neighbouring partitions go to one task, each batch of a partition to the next one in turn
-    routed = routed.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int")).drop("task")
-    return routed.mapInArrow(answerer(ask), result_schema(manifest, kinds[id_name], ask.columns))
-
-
-def _measures(ask: Ask, space: Space) -> list[Column]:
-    """Return what is counted of the queries: all, and those that cannot have hits, each for one reason."""
-    from pyspark.sql import functions as F
-
-    x, y, value = F.col("x"), F.col("y"), F.col("per_row")
-    missing = x.isNull() | y.isNull() | F.isnan(x) | F.isnan(y)
-    illegal = ~missing & out_of_range(x, y, space)
-    measures = {"queries": F.lit(1), "no_position": F.when(missing, 1), "not_legal": F.when(illegal, 1)}
-    if ask.per_row:
-        least = 1 if ask.radius is None else 0
-        none = value.isNull() | F.isnan(value) | (value < least)
-        measures["no_k" if ask.radius is None else "no_radius"] = F.when(~missing & ~illegal & none, 1)
-    return [F.count(measure).alias(name) for name, measure in measures.items()]
+    return answer_in_tasks(frame, router(space, regions_of_manifest(manifest)), answerer(ask), schema)
 
 
 def result_schema(manifest: dict[str, Any], query_id: Any, columns: Sequence[str]) -> Any:
@@ -248,29 +206,6 @@ def id_type(manifest: Mapping[str, Any]) -> Any:
     from pyspark.sql import types as T
 
     return T.StringType() if manifest["id_type"] == "string" else T.LongType()
-
-
-def _check_types(ask: Ask, kinds: Mapping[str, Any], id_name: str) -> None:
-    from pyspark.sql import types as T
-
-    if ask.per_row is not None:
-        kind = kinds[ask.per_row]
-        if ask.radius is None and not isinstance(kind, T.IntegralType):
-            raise ValueError(f"k is column {ask.per_row!r} of {kind.simpleString()}: whole numbers are wanted")
-        if ask.radius is not None and not isinstance(kind, T.NumericType):
-            raise ValueError(f"radius is column {ask.per_row!r} of {kind.simpleString()}: numbers are wanted")
-    if ask.exclude_self and not isinstance(kinds[id_name], (T.IntegralType, T.StringType)):
-        raise ValueError(
-            f"exclude_self compares ids, and column {id_name!r} is {kinds[id_name].simpleString()}: "
-            "integers or strings are wanted"
-        )
-
-
-def _with(schema: Any, more: str) -> Any:
-    from pyspark.sql import types as T
-
-    extra = T._parse_datatype_string(more).fields
-    return T.StructType(list(schema.fields if schema is not None else []) + extra)
 
 
 def router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordBatch]]:

@@ -19,7 +19,7 @@ from dtoss.answer_rows import make_ask, open_once
 from dtoss.errors import InputError
 from dtoss.frames.polygon_frames import Zones, rings_of_values
 from dtoss.geometry.polygons import polygons_in
-from dtoss.geometry.space import Space, same_crs
+from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import check_edges
 from dtoss.mapped_index import Verify
 from dtoss.names import unused_name
@@ -27,8 +27,8 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.join import result_schema
+from pipelines.query_frame import answer_in_tasks, check_crs_of, check_named
 from pipelines.rows.place_columns import exactly
-from pipelines.spark.session import configure_session, cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,18 +109,14 @@ def within_join(
     Lazy: nothing runs before an action. The same hits as :meth:`dtoss.Index.within`, whose edges and insides these are.
     A task holds the hits of one zone: cut a zone that holds a large part of all objects into parts.
     """
-    from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     asked = make_ask(store, snapshot, radius=0.0, how=how, columns=columns, where=where, verify=verify)
     check_edges(edges)
     manifest = Store(asked.store).manifest(asked.snapshot)
     space = space_of_manifest(manifest)
-    if crs is not None and not same_crs(crs, space.crs):
-        raise ValueError(f"crs {crs!r} of the zones is not {space.crs!r} of the snapshot: transform the zones first")
-    for name in (by, geometry):
-        if name not in zones.columns:
-            raise InputError(f"the zones have no column {name!r}; their columns are {', '.join(zones.columns)}")
+    check_crs_of(crs, space, "zones", "snapshot")
+    check_named(zones, (by, geometry), "zones")
     kinds = {field.name: field.dataType for field in zones.schema.fields}
     if not isinstance(kinds[geometry], (T.BinaryType, T.StringType)):
         raise InputError(
@@ -129,18 +125,12 @@ def within_join(
         )
     names = [unused_name(name, [ZONE]) for name in columns]
     ask = ZoneAsk(asked.store, asked.snapshot, verify, how, asked.columns, asked.where, (ZONE, "id", *names), edges)
-    session = configure_session(zones.sparkSession)
     frame = zones.select(exactly(by).alias(ZONE), exactly(geometry).alias("shape"))
-    routed = frame.mapInArrow(
-        _router(space, regions_of_manifest(manifest), ask.edges),
-        T.StructType([*frame.schema.fields, T.StructField("task", T.IntegerType())]),
-    )
-    tasks = 4 * cores(session)
-    routed = routed.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int")).drop("task")
     _, ids, _, _, *carried = result_schema(manifest, kinds[by], columns).fields
     fields = [T.StructField(ZONE, kinds[by]), ids]
     fields += [T.StructField(name, field.dataType) for name, field in zip(names, carried, strict=True)]
-    return routed.mapInArrow(answerer(ask), T.StructType(fields))
+    route = _router(space, regions_of_manifest(manifest), ask.edges)
+    return answer_in_tasks(frame, route, answerer(ask), T.StructType(fields))
 
 
 def _zones_of(batch: pa.RecordBatch, space: Space, edges: str | None) -> tuple[Zones, NDArray[np.float64]]:
