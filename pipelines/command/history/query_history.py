@@ -16,7 +16,7 @@ import typer
 from dtoss.extras import need
 from dtoss.option import Option
 from dtoss.plain_numbers import is_whole
-from pipelines.command.query.print_answers import limited, print_count, print_rows
+from pipelines.command.query.print_answers import limit_hits, print_count, print_rows
 from pipelines.command.query.query_options import Form
 from pipelines.command.query.within import read_polygon
 from pipelines.command.terminal.lengths import Length, in_space, length_of
@@ -204,7 +204,7 @@ def ids_of(schema: Schema, texts: list[str]) -> list[Any]:
 
 def print_past(past: History, hits: Hits, form: Form, names: list[str]) -> None:
     """Print hits with their times and positions, and the columns that were asked for."""
-    hits = limited(hits, form, "rows")
+    hits = limit_hits(hits, form, "rows")
     carried = list(dict.fromkeys(["t", *past.schema.position_names, *names]))
     columns = [[_describe(value) for value in hits.columns[name].to_pylist()] for name in carried]
     about = {"version": past.version.number}

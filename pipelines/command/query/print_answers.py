@@ -42,12 +42,12 @@ def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], tot
     ``total``: how many hits there are, where the answer is only the first of them.
     """
     way_out = "ask with --columns x,y, or rebuild the store with --crs"
-    hits, names = limited(hits, form, "hits", total), list(dict.fromkeys(names))
+    hits, names = limit_hits(hits, form, "hits", total), list(dict.fromkeys(names))
     columns = [hits.rank().tolist(), *(hits.columns[name].to_pylist() for name in names)]
     print_rows({"snapshot": index.snapshot}, index, hits, form, ["rank", *names], columns, way_out)
 
 
-def limited(hits: dtoss.Hits, form: Form, what: str, total: int | None = None) -> dtoss.Hits:
+def limit_hits(hits: dtoss.Hits, form: Form, what: str, total: int | None = None) -> dtoss.Hits:
     """Return the first of the hits where no more are to be printed, and say of how many."""
     found = len(hits) if total is None else total
     if form.limit is not None and form.limit < found:
