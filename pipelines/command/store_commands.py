@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -74,9 +74,8 @@ def rebuild(
     """Build a new snapshot of all positions, or merge updates with the current one, and make it current."""
     if asked.as_of is not None or asked.version is not None or asked.max_age is not None:
         _check_past(asked, wanted, positions)
-        past = Past(asked.history, asked.as_of, asked.max_age, asked.version)
         wishes = replace(wanted.wishes, pivots=asked.pivots or "balanced")
-        return rebuild_past(store, past, replace(wanted, wishes=wishes), engine, asked.dry_run, as_json)
+        return rebuild_past(store, asked, replace(wanted, wishes=wishes), engine, as_json)
     if asked.updates is not None or positions is None:
         if asked.updates is None or positions is not None:
             raise InputError("name POSITIONS, all that there are, or --updates DIR: one of them is wanted")
@@ -110,7 +109,7 @@ def _rebuild_all(
     from pipelines.cycles.spread import WorkContext
     from pipelines.engines.progress import Stages
     from pipelines.local_joins.first_look import look_at, said_of_ids
-    from pipelines.rebuild import build_snapshot, summary
+    from pipelines.rebuild import build_snapshot
     from pipelines.rows.log_segments import columns_of_log
     from pipelines.rows.read_files import read_positions, unreadable
 
@@ -155,12 +154,19 @@ def _rebuild_all(
         except Exception as error:
             # a file of which the damage shows only when all of it is read
             raise unreadable(error, inputs) from None
-    if as_json:
-        facts = manifest if asked.dry_run else facts_of_manifest(manifest)
-        print(json.dumps(facts | {"input": {**inputs.facts(), **manifest["input"]}}))
-    else:
-        print_table([*summary(manifest), ("files", _files(inputs))])
+    _print_made(manifest, dry_run, inputs.facts() if as_json else None, ("files", _files(inputs)))
     return 0
+
+
+def _print_made(manifest: dict[str, Any], dry_run: bool, known: dict[str, Any] | None, read: tuple[str, str]) -> None:
+    """Say what a snapshot is: as JSON with what is ``known`` of its input, else as a table with what was ``read``."""
+    from pipelines.rebuild import summary
+
+    if known is None:
+        print_table([*summary(manifest), read])
+        return
+    facts = manifest if dry_run else facts_of_manifest(manifest)
+    print(json.dumps(facts | {"input": {**known, **manifest["input"]}}))
 
 
 def _check_all(asked: RebuildOptions, wanted: SnapshotOptions) -> None:
@@ -227,46 +233,29 @@ def rollback(store: Store, lease: Lease = True) -> None:
     roll_back(store, lease=lease)
 
 
-@dataclass(frozen=True)
-class Past:
-    """A moment of a history."""
-
-    history: str | None
-    moment: str | None
-    max_age: float | None  # Seconds before it, after which an object that was not heard of does not stand
-    version: int | None
-
-
-def rebuild_past(store: str, past: Past, wanted: SnapshotOptions, engine: Engine, dry_run: bool, as_json: bool) -> int:
+def rebuild_past(store: str, asked: RebuildOptions, wanted: SnapshotOptions, engine: Engine, as_json: bool) -> int:
     """Build a snapshot of what stood at a time, say what it is, and return the exit code."""
-    if past.history is None:
+    history, moment, dry_run = asked.history, asked.as_of, asked.dry_run
+    if history is None:
         raise InputError("--as-of, --max-age and --version are for a past moment of a history: name it (--history H)")
-    if past.moment is None:
+    if moment is None:
         raise InputError("--max-age and --version are for a past moment: name it (--as-of TIME)")
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
     from pipelines.as_of import build_past, bytes_of, moment_in, standing_at
     from pipelines.cycles.spread import WorkContext
     from pipelines.engines.progress import Stages
-    from pipelines.rebuild import summary
 
-    known = moment_in(past.history, past.moment, past.version)
+    known = moment_in(history, moment, asked.version)
     with nullcontext() if dry_run else StorePlace(store).writer(lease=wanted.keeping.lease) as lock:
-        needs = too_large(IN_MEMORY["parquet"] * bytes_of(past.history, known["version"]))
+        needs = too_large(IN_MEMORY["parquet"] * bytes_of(history, known["version"]))
         session = engine.session(needs=needs)
         columns = wanted.reading.columns.get("attributes", "all")
         positions = standing_at(
-            session, past.history, past.moment, max_age=past.max_age, version=known["version"], columns=columns
+            session, history, moment, max_age=asked.max_age, version=known["version"], columns=columns
         )
         work = WorkContext(Stages(session, shown=not quiet()), on_stderr, lock)
-        manifest = build_past(positions, past.history, known["version"], store, wanted, work, dry_run=dry_run)
-    if as_json:
-        facts = manifest if dry_run else facts_of_manifest(manifest)
-        print(json.dumps(facts | {"input": {**known, **manifest["input"]}}))
-    else:
-        print_table([*summary(manifest), ("history", _version_text(known))])
+        manifest = build_past(positions, history, known["version"], store, wanted, work, dry_run=dry_run)
+    read = f"{known['history']} as of {known['as_of']}, by its version {known['version']}"
+    _print_made(manifest, dry_run, known if as_json else None, ("history", read))
     return 0
-
-
-def _version_text(known: Mapping[str, Any]) -> str:
-    return f"{known['history']} as of {known['as_of']}, by its version {known['version']}"
