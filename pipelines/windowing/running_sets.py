@@ -78,17 +78,7 @@ class Running:
         check: Callable[[], None] = lambda: None,
     ) -> Ran | None:
         """Count a batch of rows in each set, a commit each; None where the current one has it."""
-        with self._turns.turn():
-            self._turns.check()
-            before = sets_of(self.home)
-
-            def count(one: Home) -> Ran | None:
-                coming = before.coming is not None and one.number != before.current.number
-                return self._of(one, coming).batch(session, positions, source, check)
-
-            ran = count_batch(self.home, source, count)
-            self._tell(before)
-            return ran
+        return self._in_each(source, lambda one: one.batch(session, positions, source, check))
 
     def check(self, session: SparkSession | None, positions: Positions) -> None:
         """Raise InputError where rows cannot be taken: reads all of them, and commits nothing."""
@@ -96,17 +86,7 @@ class Running:
 
     def note(self, source: Source) -> Ran | None:
         """Commit that files count as read in each set, though none of their rows does; None before the first batch."""
-        with self._turns.turn():
-            self._turns.check()
-            before = sets_of(self.home)
-
-            def noted(one: Home) -> Ran | None:
-                coming = before.coming is not None and one.number != before.current.number
-                return self._of(one, coming).note(source)
-
-            ran = count_batch(self.home, source, noted)
-            self._tell(before)
-            return ran
+        return self._in_each(source, lambda one: one.note(source))
 
     def beat(self) -> Ran | None:
         """Let the watermark follow the clock where there are no rows, in each set; None where no end becomes due."""
@@ -128,6 +108,19 @@ class Running:
     def end(self) -> None:
         """Let the batch in hand end, and have no other: whoever runs them next may begin."""
         self._turns.end()
+
+    def _in_each(self, source: Source, do: Callable[[Windowing], Ran | None]) -> Ran | None:
+        """Let each set that has not read a source do what is to be done with it."""
+        with self._turns.turn():
+            self._turns.check()
+            before = sets_of(self.home)
+
+            def of(one: Home) -> Ran | None:
+                return do(self._of(one, before.coming is not None and one.number != before.current.number))
+
+            ran = count_batch(self.home, source, of)
+            self._tell(before)
+            return ran
 
     def _current(self, sets: Sets) -> Windowing:
         return self._of(current_of(self.home, sets), False)
