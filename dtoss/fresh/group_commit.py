@@ -33,6 +33,8 @@ class Bounds(NamedTuple):
 
 
 INTAKE_BOUNDS = Bounds()
+PASSED_OVER = 1 << 16
+"""Bytes that are read at once of what is refused."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +96,21 @@ class GroupCommit:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while True:
                 length = int.from_bytes(await reader.readexactly(LENGTH), "little")
-                if length > MESSAGE_BYTES:
+                if not LENGTH <= length <= MESSAGE_BYTES:
                     break
                 writer.write(await self._answer(reader, length))
                 await writer.drain()
         writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, length: int) -> bytes:
+        rows = int.from_bytes(await reader.readexactly(LENGTH), "little")
+        if self._bytes + length > self._bounds.waiting_bytes:  # looked at first: what is refused is never held
+            await _pass_over(reader, length - LENGTH)
+            self._counts.add_refused(rows)
+            return refusal(Busy(f"at most {self._bounds.waiting_bytes:,} bytes of rows may wait to be written"))
         self._bytes += length
         try:
-            data = await reader.readexactly(length)
+            data = await reader.readexactly(length - LENGTH)
             return (await self.take(rows_of_stream(data))).data()
         except (Busy, Away) as error:
             return refusal(error)
@@ -138,9 +145,6 @@ class GroupCommit:
         return None if source is None else self._log.upto.get(source, ReadUpto(source)).text()
 
     def _check(self, rows: pa.Table) -> None:
-        if self._bytes > self._bounds.waiting_bytes:
-            self._counts.add_refused(len(rows))
-            raise Busy(f"{self._bytes:,} bytes of rows wait to be written, at most {self._bounds.waiting_bytes:,} may")
         unseen = self._counts.unseen
         if unseen > self._bounds.unseen_rows:
             self._counts.add_refused(len(rows))
@@ -169,3 +173,9 @@ class GroupCommit:
                 one.answer.set_result(
                     Receipt(one.rows, one.seq if one.rows else None, one.late, one.unchanged, self._goes_on(one.source))
                 )
+
+
+async def _pass_over(reader: asyncio.StreamReader, length: int) -> None:
+    """Read so many bytes and keep none, so that their sender comes to read the answer."""
+    while length > 0:
+        length -= len(await reader.readexactly(min(length, PASSED_OVER)))

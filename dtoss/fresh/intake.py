@@ -1,7 +1,7 @@
 """Rows on their way to the process that writes a log, by a socket of this machine, and what is said of them.
 
-A message is its length in 8 bytes and so many bytes: rows as an Arrow stream there, JSON back. Metadata of the stream
-say up to where their source was read.
+A message is its length in 8 bytes and so many bytes: there how many rows, in 8 bytes, and these as an Arrow stream;
+JSON back. Metadata of the stream say up to where their source was read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dtoss.errors import DtossError
 from dtoss.log.read_upto import ReadUpto, upto_of
 
 LENGTH = 8
-"""Bytes of the length of a message."""
+"""Bytes of the length of a message, and of a number of rows."""
 MESSAGE_BYTES = 1 << 30
 """Of a message."""
 UPTO = b"dtoss.upto"
@@ -61,7 +61,8 @@ def frame(data: bytes) -> bytes:
 
 def message_of(rows: pa.Table, upto: ReadUpto | None = None) -> bytes:
     """Return rows as a message."""
-    return frame(stream_of(rows if upto is None else rows.replace_schema_metadata({UPTO: upto.data()})))
+    told = rows if upto is None else rows.replace_schema_metadata({UPTO: upto.data()})
+    return frame(len(rows).to_bytes(LENGTH, "little") + stream_of(told))
 
 
 def upto_in(rows: pa.Table) -> ReadUpto | None:

@@ -10,7 +10,7 @@ import pytest
 from dtoss.errors import StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.group_commit import Bounds, GroupCommit
-from dtoss.fresh.intake import Away, Busy, Intake, Receipt
+from dtoss.fresh.intake import LENGTH, Away, Busy, Intake, Receipt, message_of
 from dtoss.log.read_upto import ReadUpto, together
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -104,6 +104,32 @@ def test_too_many_rows_that_wait_are_refused():
 
     assert asyncio.run(take()).seq == 3
     assert counts.of("refused") == 1
+
+
+def test_bytes_of_rows_that_wait_are_bounded(tmp_path):
+    """What is beyond the bound is refused and counted, and its sender reads so; later it is taken."""
+    log, counts, address, many = Log(), FreshCounts(), str(tmp_path / "in"), rows(*range(20_000))
+    bounds = Bounds(group_seconds=0.0, waiting_bytes=2 * many.nbytes)
+
+    async def serve():
+        ready, stop = asyncio.Event(), asyncio.Event()
+        serving = asyncio.create_task(taker(log, bounds, counts).serve(address, stop, ready.set))
+        await ready.wait()
+        reader, writer = await asyncio.open_unix_connection(address)
+        held = message_of(many)
+        writer.write(held[:-1])  # of which the last byte is long in coming
+        await writer.drain()
+        with pytest.raises(Busy, match="may wait to be written"):
+            await Intake(address).put(many)
+        writer.write(held[-1:])
+        await reader.readexactly(LENGTH)
+        writer.close()
+        assert await Intake(address).put(many) == Receipt(20_000, 40_000, 1, 0)
+        stop.set()
+        await serving
+
+    asyncio.run(serve())
+    assert counts.of("refused") == 20_000
 
 
 def test_a_sync_that_fails_acknowledges_none_of_its_group():

@@ -17,9 +17,12 @@ from dtoss.fresh.publish import publish
 from dtoss.fresh.standing import merge_rows, standing_of
 from dtoss.log.log_schema import log_schema
 from dtoss.serve.answers.open_snapshots import OPEN_GENERATIONS
+from dtoss.serve.auth.route_table import CALLS, READER
 from dtoss.serve.core.server_settings import Paces
 from dtoss.snapshots.store import Store
 from tests.dtoss.scenes import rows
+from tests.dtoss.serve.calling import ask, request_of
+from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.served import Asker, running, served_of, talk, town, turn
 from tests.dtoss.serve.watched import watched
 
@@ -94,6 +97,27 @@ def test_a_question_waits_for_the_row_that_it_names(index):
         assert (status, headers["dtoss-seq"]) == (200, "6")
         for one in following:
             one.join()
+
+
+DOORS = [call for call in CALLS if call.who == READER and "{snapshot}" not in call.path]
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_every_door_waits(index, servers):
+    """Of one place, of many, of zones, features and pages of the map, on one server and on one of a plan."""
+    placement = dealt(index, 2, "contiguous", np.random.default_rng(0))
+    given = {"updates": "in", "paces": Paces(fresh_wait=0.001)}
+    with running(index, **given) if servers == 1 else several(index, placement, 2, **given) as found:
+        for server in (asked := [found] if servers == 1 else found):
+            served = server.serving.now
+            become(server, replace(served, name=NAMES[3], facts={**served.facts, "fresh": {"commit": 1, "seq": 3}}))
+        for call in DOORS:
+            path, body = request_of(asked[-1], call)
+            sign = "&" if "?" in path else "?"
+            status = ask(asked[-1], call.method, path, body)[0]
+            assert ask(asked[-1], call.method, f"{path}{sign}min_seq=3", body)[0] == status, call
+            status, said = ask(asked[-1], call.method, f"{path}{sign}min_seq=4", body)
+            assert (status, said["limit"], said["bound"]) == (503, "min_seq", 3), call
 
 
 @pytest.mark.parametrize(
