@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
@@ -136,6 +137,20 @@ def test_numbers_that_cannot_be_waited_for_are_refused(server, query, status, sa
         found, headers, body = asker.raw(f"/knn?lon=10&lat=50&{query}")
         assert (found, said in json.loads(body)["detail"]) == (status, True), body
         assert ("Retry-After" in headers or "retry-after" in headers) == (status == 503)
+
+
+def test_ages_are_those_of_the_generation(index):
+    """Of who asks whether the server is ready, of the facts, and of what pages are told while they are open."""
+    with running(index, updates="in", max_age=60.0) as server, Asker(server) as asker:
+        for seq, old, status in ((3, 100.0, 503), (4, 0.0, 200)):
+            become(server, replace(generation(index, seq), made=time.time() - old))
+            found, _, body = asker.raw("/readyz")
+            assert found == status
+            assert json.loads(body)["value" if status == 503 else "age_seconds"] == pytest.approx(old, abs=30.0)
+            facts, page = asker.get("/snapshot"), server.state.showing.snapshot()
+            assert facts["fresh"] == {"base": "b", "commit": 1, "seq": seq, "generation": seq}
+            assert facts["age_seconds"] == pytest.approx(old, abs=30.0)
+            assert (page["snapshot"], page["made"]) == (NAMES[seq], server.serving.now.made)
 
 
 def test_generations_stay_open_for_who_goes_on_asking(server, index):
