@@ -59,6 +59,7 @@ class Access:
     every: float = 10.0  # Seconds between two looks, of what is looked at
     whole: bool = False  # Whether a document is one message, whatever it holds
     upto: Callable[[str], Mapping[int, int]] = lambda source: {}  # Where a source goes on, by its name
+    read_as: str = ""  # How rows are read: a document that is read otherwise is another one
 
 
 def place_of(url: str, option: str = "--to", parted: bool = False) -> Place:

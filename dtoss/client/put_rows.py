@@ -83,17 +83,23 @@ def put_table(
     server: Server,
     rows: pa.Table,
     patience: float,
+    upto: ReadUpto | None = None,
     *,
     wait: Callable[[float], None] = time.sleep,
     most: int = ROWS_OF_PIECE,
 ) -> Put:
-    """Return what became of rows, sent in pieces of ``most``, each again for ``patience`` seconds until it is taken."""
+    """Return what became of rows, sent in pieces of ``most``, each again for ``patience`` seconds until it is taken.
+
+    ``upto``: where their source goes on behind them, which goes with the last piece.
+    """
+    offsets = [] if upto is None else [*upto.pieces()]
     waiting = [slice(at, min(at + most, len(rows))) for at in range(0, max(len(rows), 1), most)][::-1]
     done = Put(0, None, 0, 0, 0, ())
     while waiting:
         piece = waiting.pop()
         try:
-            said = _send(server, stream_of(rows.slice(piece.start, piece.stop - piece.start)), patience, wait)
+            target = _target_of(offsets[0]) if offsets and not waiting else "/positions"
+            said = _send(server, stream_of(rows.slice(piece.start, piece.stop - piece.start)), patience, wait, target)
         except TooMuch as error:
             waiting += smaller_pieces(piece, error)[::-1]
             continue
@@ -102,6 +108,8 @@ def put_table(
             done.taken + said["taken"], said["seq"] or done.seq, done.late + said["late"],
             done.unchanged + said["unchanged"], done.bad + said["bad"], done.refused + refused,
         )  # fmt: skip
+    for one in offsets[1:]:
+        put_offsets(server, one, patience)
     return done
 
 
@@ -109,14 +117,15 @@ def put_offsets(server: Server, upto: ReadUpto, patience: float) -> ReadUpto:
     """Return where a source goes on by the log, once ``upto`` is in it, which without offsets only asks."""
     known = ""
     for one in [*upto.pieces()] or [upto]:
-        said = urlencode({"source": one.source, "offsets": one.text()})
-        known = _send(server, b"", patience, time.sleep, f"/positions?{said}").get("offsets", "")
+        known = _send(server, b"", patience, time.sleep, _target_of(one)).get("offsets", "")
     return read_upto(upto.source, known)
 
 
-def _send(
-    server: Server, body: bytes, patience: float, wait: Callable[[float], None], target: str = "/positions"
-) -> dict[str, Any]:
+def _target_of(upto: ReadUpto) -> str:
+    return f"/positions?{urlencode({'source': upto.source, 'offsets': upto.text()})}"
+
+
+def _send(server: Server, body: bytes, patience: float, wait: Callable[[float], None], target: str) -> dict[str, Any]:
     """Return what the server says of a piece, also where no row of it is good."""
     until, pauses = time.monotonic() + patience, backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
     while True:

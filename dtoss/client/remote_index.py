@@ -300,7 +300,9 @@ class RemoteIndex(SpatialIndex):
 
     # -- what is told? ------------------------------------------------------------------------------------------------
 
-    def put(self, frame: Any, *, patience: float = 60.0) -> Put:
+    def put(
+        self, frame: Any, *, patience: float = 60.0, source: str = "", offsets: Mapping[int, int] | None = None
+    ) -> Put:
         """Return what became of rows of positions that the server is told, once they are on its disk.
 
         Parameters
@@ -311,6 +313,9 @@ class RemoteIndex(SpatialIndex):
             deletes its object, and needs an id and a time.
         patience
             Seconds for which rows are sent again where the server is away or busy.
+        source, offsets
+            Where the source of the rows goes on behind them, as of :meth:`put_offsets`: in the same sync as the last
+            of them, also where all of these are bad.
 
         Returns
         -------
@@ -333,7 +338,8 @@ class RemoteIndex(SpatialIndex):
         hold the rows within about a second; :meth:`at_least` waits for them.
         """
         server = self._server
-        return put_table(server, table_of_rows(frame, self.space, server.names()), patience)
+        upto = read_upto(source, ReadUpto(source, dict(offsets)).text()) if offsets else None
+        return put_table(server, table_of_rows(frame, self.space, server.names()), patience, upto)
 
     def put_offsets(
         self, source: str, offsets: Mapping[int, int] | None = None, *, patience: float = 60.0

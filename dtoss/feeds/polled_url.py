@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 import time
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later, seconds_asked
 from dtoss.errors import InputError
 from dtoss.feeds.feed import Batch
+from dtoss.log.read_upto import ReadUpto
 
 LARGEST_DOCUMENT = 64_000_000
 """Bytes of one, at the most."""
@@ -35,7 +37,10 @@ class PolledUrl:
         if len(place.hosts) != 1 or place.user is not None:
             raise InputError(f"--from {place} is none: {place.scheme}://HOST/PATH is wanted, without a user")
         self._target = (place.path or "/") + (f"?{place.query}" if place.query else "")
-        self._known, self._next = Known(), time.monotonic()
+        what = sha256(f"{self._target}#{place.part}".encode()).hexdigest()[:32]  # a query may hold a secret
+        self._source = f"{place}/{what}"
+        self._known: Known | None = None
+        self._next = time.monotonic()
         self._tls = ssl.create_default_context() if place.scheme == "https" else None
 
     def __str__(self) -> str:
@@ -47,9 +52,11 @@ class PolledUrl:
         if left > 0:
             time.sleep(min(left, seconds))
             return None
+        if self._known is None:
+            self._known = Known(digest=_digest_of(self._access.upto(self._source)))
         self._next = time.monotonic() + self._access.every
         try:
-            status, headers, body = self._ask()
+            status, headers, body = self._ask(self._known)
         except (OSError, http.client.HTTPException) as error:
             raise Later(f"{self} cannot be read ({' '.join(str(error).split()) or type(error).__name__})") from None
         if status == 304:
@@ -57,16 +64,18 @@ class PolledUrl:
         if status != 200:
             more = ": name the URL that it leads to" if 300 <= status < 400 else ""
             raise Later(f"{self} answers {status}{more}", seconds_asked(headers.get("retry-after"), time.time()))
-        known = Known(headers.get("etag"), headers.get("last-modified"), sha256(body).digest())
+        digest = sha256(self._access.read_as.encode() + b"\0" + body).digest()
+        known = Known(headers.get("etag"), headers.get("last-modified"), digest)
         if known.digest == self._known.digest:
             self._known = known
             return None
+        upto = ReadUpto(self._source, _numbers_of(digest))
         if self._access.whole:
-            return Batch((body,), known)
+            return Batch((body,), known, upto=upto)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/csv" or (kind in ("", "text/plain") and self._place.path.endswith(".csv")):
-            return Batch((body,), known, csv=True)
-        return Batch(_messages(body, self._place.part), known)
+            return Batch((body,), known, csv=True, upto=upto)
+        return Batch(_messages(body, self._place.part), known, upto=upto)
 
     def acknowledge(self, batch: Batch) -> None:
         """Remember the document."""
@@ -75,8 +84,8 @@ class PolledUrl:
     def close(self) -> None:
         """Nothing stays open."""
 
-    def _ask(self) -> tuple[int, dict[str, str], bytes]:
-        place, known = self._place, self._known
+    def _ask(self, known: Known) -> tuple[int, dict[str, str], bytes]:
+        place = self._place
         headers = {"Accept": _ACCEPTED, "Connection": "close"}
         if self._access.secret:
             headers["Authorization"] = f"Bearer {self._access.secret}"
@@ -98,6 +107,15 @@ class PolledUrl:
         if len(body) > self._largest:
             raise Later(f"{self} has more than {self._largest:,} bytes, which is too much for one document")
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
+
+
+def _numbers_of(digest: bytes) -> dict[int, int]:
+    """Return a digest as a log keeps it, 64 bits in each part of the source."""
+    return {at // 8: int.from_bytes(digest[at : at + 8]) for at in range(0, len(digest), 8)}
+
+
+def _digest_of(numbers: Mapping[int, int]) -> bytes:
+    return b"".join(number.to_bytes(8) for _, number in sorted(numbers.items()))
 
 
 def _messages(body: bytes, where: str) -> tuple[bytes, ...]:

@@ -1,4 +1,7 @@
-"""Entries of a stream of Redis, read as one of a group: Redis keeps those that are not acknowledged."""
+"""Entries of a stream of Redis, read as one of a group: Redis keeps those that are not acknowledged.
+
+The log knows up to where all are in it. From there the group goes on, whatever Redis knows of it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
 from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch
+from dtoss.log.read_upto import ReadUpto
 
 UNACKNOWLEDGED, NEW = "0", ">"
 """From where entries are read: those that were given to this reader before, and those that nobody was given."""
@@ -18,6 +22,7 @@ IDLE_MILLISECONDS = 60_000
 """A minute."""
 _CLOSED = (*WRONG, "NOAUTH", "WRONGPASS")
 """How errors begin that do not end by themselves."""
+_LAST_OF_MOMENT = (1 << 64) - 1
 
 
 class RedisEntries:
@@ -32,7 +37,8 @@ class RedisEntries:
         self._client, self._error = opened.client, opened.error
         self._stream, self._field = said["stream"], said.get("field")
         self._group, self._me = said.get("group", "dtoss"), said.get("consumer", "dtoss")
-        self._name, self._idle = str(place), idle
+        self._name, self._idle, self._upto = str(place), idle, access.upto
+        self._source = f"{place}/{place.name or 0}?stream={self._stream}&group={self._group}"
         self._begun, self._where = False, UNACKNOWLEDGED
 
     def __str__(self) -> str:
@@ -43,13 +49,11 @@ class RedisEntries:
         with self._telling():
             if not self._begun:
                 self._begin()
-            wait = None if self._where == UNACKNOWLEDGED else max(int(seconds * 1000), 1)
-            told = self._client.xreadgroup(self._group, self._me, {self._stream: self._where}, MESSAGES_AT_ONCE, wait)
-            entries = told[0][1] if told else []
-            if entries:
+            if entries := self._read(None if self._where == UNACKNOWLEDGED else max(int(seconds * 1000), 1)):
                 # of one that was deleted meanwhile there are no fields
                 messages = tuple(self._message(fields) for _, fields in entries if fields)
-                return Batch(messages, [id_ for id_, _ in entries])
+                ids = [id_ for id_, _ in entries]
+                return Batch(messages, ids, upto=ReadUpto(self._source, dict(enumerate(self._settled(ids)))))
             if self._where == UNACKNOWLEDGED:
                 self._where = NEW
             elif self._client.xautoclaim(self._stream, self._group, self._me, self._idle, count=MESSAGES_AT_ONCE)[1]:
@@ -67,13 +71,39 @@ class RedisEntries:
         """Close the connection."""
         self._client.close()
 
+    def _read(self, wait: int | None) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        told = self._client.xreadgroup(self._group, self._me, {self._stream: self._where}, MESSAGES_AT_ONCE, wait)
+        return told[0][1] if told else []
+
     def _begin(self) -> None:
+        """Go on where the log says, unless the group is before that, or the stream: then it is another one."""
+        known = self._upto(self._source)
+        at, last = (known.get(0, 0), known.get(1, 0)), self._client.xrevrange(self._stream, count=1)
+        begin = f"{at[0]}-{at[1]}" if last and at <= _number_of(last[0][0]) else "0"
         try:
-            self._client.xgroup_create(self._stream, self._group, "0", mkstream=True)
+            self._client.xgroup_create(self._stream, self._group, begin, mkstream=True)
         except self._error as error:
             if not str(error).startswith("BUSYGROUP"):
                 raise
+            if known and at <= self._delivered(self._client.xinfo_groups(self._stream)):
+                self._client.xgroup_setid(self._stream, self._group, begin)
+                while entries := self._read(None):  # they are in the log, or come anew
+                    self._client.xack(self._stream, self._group, *(id_ for id_, _ in entries))
         self._begun = True
+
+    def _settled(self, mine: list[bytes]) -> tuple[int, int]:
+        """Return up to where all entries are in the log once mine are: those that nobody acknowledges lie behind."""
+        with self._client.pipeline() as both:
+            groups, held = both.xinfo_groups(self._stream).xpending(self._stream, self._group).execute()
+        found = [self._delivered(groups)]
+        if held["pending"] > len(mine):
+            some = self._client.xpending_range(self._stream, self._group, "-", "+", len(mine) + 1)
+            found += map(_before, {one["message_id"] for one in some} - {*mine})
+        return min(found)
+
+    def _delivered(self, groups: list[dict[str, bytes]]) -> tuple[int, int]:
+        """Return the last entry that somebody of the group was given."""
+        return next(_number_of(one["last-delivered-id"]) for one in groups if one["name"] == self._group.encode())
 
     def _message(self, fields: dict[bytes, bytes]) -> bytes:
         """Return an entry as JSON: the field that holds it, or all of them with text as values."""
@@ -93,6 +123,17 @@ class RedisEntries:
             if text.startswith(_CLOSED):
                 raise InputError(f"--from {self} says no: {text}") from None
             raise Later(f"{self} cannot be read ({text})") from None
+
+
+def _number_of(entry: bytes) -> tuple[int, int]:
+    """Return the two numbers of the id of an entry: milliseconds, and which of these."""
+    moment, _, number = entry.partition(b"-")
+    return int(moment), int(number)
+
+
+def _before(entry: bytes) -> tuple[int, int]:
+    moment, number = _number_of(entry)
+    return (moment, number - 1) if number else (moment - 1, _LAST_OF_MOMENT)
 
 
 def _text(value: bytes) -> str:

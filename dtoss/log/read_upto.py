@@ -11,9 +11,9 @@ from dtoss.errors import InputError
 
 PARTS_OF_SOURCE = 10_000
 """Numbers that a source may give its parts: each below this."""
-MOST_SOURCES, LONGEST_SOURCE = 100, 400
+MOST_SOURCES, LONGEST_SOURCE = 1_000, 400
 """Sources of which a log keeps offsets, and characters of the name of one."""
-_OFFSETS = re.compile(r"(\d{1,4}:\d{1,18})(,\d{1,4}:\d{1,18})*", re.ASCII)
+_OFFSETS = re.compile(r"(\d{1,4}:\d{1,20})(,\d{1,4}:\d{1,20})*", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
     from dtoss.feeds.feed import Batch, Feed
+    from dtoss.log.read_upto import ReadUpto
     from pipelines.command.told_rows import Told
     from pipelines.loop.stopping import Stopping
 
@@ -114,6 +115,8 @@ _COUNTS = {
 _GAUGES = {"seq": "Sequence number of the last row that was taken."}
 LOOK_SECONDS = 1.0
 """For which a source is waited for, before it is seen whether the command is to end."""
+Tell = Callable[[list[bytes], str, "ReadUpto | None"], bool]
+"""Tells rows, lines of text, of a kind of files; returns whether where their source goes on went with the last."""
 
 
 @dataclass(frozen=True)
@@ -161,18 +164,19 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, numbers: Numbers, as_
     def upto(name: str, offsets: Mapping[int, int] | None = None) -> dict[int, int]:
         return index.put_offsets(name, offsets, patience=patience)
 
-    access = Access(secret, every=source.every, whole=source.shape == GTFS_REALTIME, upto=upto)
+    read_as = repr((source.shape, sorted(rows.columns.items())))
+    access = Access(secret, every=source.every, whole=source.shape == GTFS_REALTIME, upto=upto, read_as=read_as)
     feed = feed_at(source.source, access)
     stopping, told = Stopping(), Told()
     shown = Exposition(numbers.metrics, numbers.metrics_file)
     shown.show("ingest", told.facts, _COUNTS, _GAUGES)
     shown.write()
 
-    def tell(lines: list[bytes], kind: str) -> None:
+    def tell(lines: list[bytes], kind: str, behind: ReadUpto | None) -> bool:
         with tempfile.NamedTemporaryFile(prefix="dtoss-ingest-", suffix=f".{kind}") as file:
             file.write(b"\n".join(lines) + b"\n")
             file.flush()
-            tell_files([file.name], index, rows.columns, patience, told)
+            return tell_files([file.name], index, rows.columns, patience, told, upto=behind)
 
     end_beginning()  # whoever goes on is not shown how far it is
     try:
@@ -186,7 +190,7 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, numbers: Numbers, as_
 
 def take_all(
     feed: Feed,
-    tell: Callable[[list[bytes], str], None],
+    tell: Tell,
     told: Told,
     stopping: Stopping,
     put_upto: Callable[[str, Mapping[int, int]], object] = lambda name, offsets: None,
@@ -197,9 +201,9 @@ def take_all(
 ) -> None:
     """Take batches of a source until it is to end, each acknowledged when what can be used of it is on disk.
 
-    ``tell``: tells rows, which are lines of text, of a kind of files; ``put_upto``: puts in the log where a source goes
-    on behind a batch; ``once``: ends when nothing comes any more; ``shape``: of messages that are no rows; ``changed``:
-    is called after each batch.
+    ``tell``: tells rows; ``put_upto``: puts in the log where a source goes on behind a batch, if it did not go there
+    with the last of its rows; ``once``: ends when nothing comes any more; ``shape``: of messages that are no rows;
+    ``changed``: is called after each batch.
     """
     from dtoss.backoff import backoff
     from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
@@ -214,8 +218,7 @@ def take_all(
                     return
                 continue
             with stopping.cycle():
-                tell_batch(batch, tell, told, shape)
-                if batch.upto is not None:
+                if not tell_batch(batch, tell, told, shape) and batch.upto is not None:
                     put_upto(batch.upto.source, batch.upto.offsets)
                 feed.acknowledge(batch)
                 batch = None
@@ -229,8 +232,11 @@ def take_all(
         pauses = backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
 
 
-def tell_batch(batch: Batch, tell: Callable[[list[bytes], str], None], told: Told, shape: str | None = None) -> None:
-    """Tell the rows of a batch; where they cannot be read together, those that cannot be read alone are refused."""
+def tell_batch(batch: Batch, tell: Tell, told: Told, shape: str | None = None) -> bool:
+    """Tell the rows of a batch, and return whether where its source goes on went with the last of them.
+
+    Where they cannot be read together, those that cannot be read alone are refused.
+    """
     from dtoss.feeds.message_shapes import rows_of_shape
 
     if shape is None:
@@ -239,25 +245,24 @@ def tell_batch(batch: Batch, tell: Callable[[list[bytes], str], None], told: Tol
         at = zip_longest(batch.messages, batch.topics)
         rows = [row for one, topic in at for row in rows_of_shape(shape, one, topic, told.refuse)]
     if batch.csv:
-        _tell_some(rows, "csv", tell, told)
-        return
+        return _tell_some(rows, "csv", tell, told, batch.upto)
     good = [line for line in rows if _is_text(line)]
     told.refuse("not written in UTF-8, or holds zero bytes", len(rows) - len(good))
-    _tell_some(good, "jsonl", tell, told)
+    return _tell_some(good, "jsonl", tell, told, batch.upto)
 
 
-def _tell_some(rows: list[bytes], kind: str, tell: Callable[[list[bytes], str], None], told: Told) -> None:
+def _tell_some(rows: list[bytes], kind: str, tell: Tell, told: Told, upto: ReadUpto | None) -> bool:
     if not rows:
-        return
+        return False
     try:
-        tell(rows, kind)
+        return tell(rows, kind, upto)
     except (InputError, ValueError) as error:
         if len(rows) == 1:
             told.refuse(str(error).splitlines()[0], 1)
-            return
+            return False
         half = len(rows) // 2
-        _tell_some(rows[:half], kind, tell, told)
-        _tell_some(rows[half:], kind, tell, told)
+        _tell_some(rows[:half], kind, tell, told, None)
+        return _tell_some(rows[half:], kind, tell, told, upto)
 
 
 def _is_text(line: bytes) -> bool:

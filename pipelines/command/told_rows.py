@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from dtoss.client.put_rows import Put
     from dtoss.client.remote_index import RemoteIndex
+    from dtoss.log.read_upto import ReadUpto
     from pipelines.rows.position_frame import Positions
 
 NAMED_BAD = 20
@@ -122,8 +123,12 @@ def tell_files(
     patience: float,
     told: Told,
     begun: Callable[[], object] = lambda: None,
-) -> None:
-    """Tell a server the rows of files; ``begun``: is called once files are known to be readable."""
+    upto: ReadUpto | None = None,
+) -> bool:
+    """Tell a server the rows of files, and return whether ``upto``, where their source goes on, went with the last.
+
+    ``begun``: is called once files are known to be readable.
+    """
     from pipelines.local_joins.first_look import look_at
     from pipelines.rows.read_files import read_positions
 
@@ -134,6 +139,12 @@ def tell_files(
     if not positions.timed:
         raise InputError("rows that are told need a time, which says which counts: name its column (--time)")
     begun()
-    for table, local in _tables(positions, index, said):
-        answer = index.put(table, patience=patience) if len(table) else None
+    tables, went = _tables(positions, index, said), False
+    following = next(tables, None)
+    while following is not None:
+        (table, local), following = following, next(tables, None)
+        went = upto is not None and following is None and len(table) > 0
+        source, offsets = (upto.source, upto.offsets) if upto is not None and went else ("", None)
+        answer = index.put(table, patience=patience, source=source, offsets=offsets) if len(table) else None
         told.add(answer, local, len(table))
+    return went

@@ -78,6 +78,30 @@ def test_bad_rows_are_told_by_their_place_in_the_frame(there):
     assert [row["id"] for row in server.state.intake.rows] == [7, 7, 8]
 
 
+class Offsets(Intake):
+    """Notes which offsets came with how many rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.came = []
+
+    async def put(self, rows, upto=None):
+        self.came.append((len(rows), upto and upto.offsets))
+        return await super().put(rows, upto)
+
+
+def test_offsets_go_with_the_last_piece(index):
+    """Not before it, whatever of it is bad; those of more parts than a URL holds follow."""
+    many, parts = {name: values * 3 for name, values in ROWS.items()}, dict.fromkeys(range(201), 7)
+    with running(index, allow_positions=True, intake=Offsets(), limits=Limits(rows=2)) as server:
+        remote = dtoss.connect(url_of(server))
+        assert remote.put(many, source="s", offsets=parts).taken == 6
+        assert remote.put(ROWS | {"lon": [200.0, 200.0]}, source="s", offsets={0: 8}).bad == 2
+        first, last = ({part: parts[part] for part in some} for some in (range(200), (200,)))
+        assert server.state.intake.came == [(2, None), (2, None), (2, first), (0, last), (0, {0: 8})]
+        assert remote.put_offsets("s") == parts | {0: 8}
+
+
 def test_pieces_are_smaller_where_a_server_takes_fewer(index):
     with running(index, allow_positions=True, intake=Intake(), limits=Limits(rows=3)) as server:
         many = {name: values * 10 for name, values in ROWS.items()}

@@ -134,7 +134,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 judged = Judgement(incoming_of(served).schema.empty_table(), ())
             else:
                 judged = await state.pool.run(request, lambda stop: judged_of(body, kind, served, stop))
-                if not len(judged.rows):
+                if not len(judged.rows) and not (upto is not None and upto.offsets and judged.refused):
                     raise _none_good(judged)
         try:
             assert state.intake is not None

@@ -22,7 +22,7 @@ LOCATION = {"_type": "location", "lat": 50.0, "lon": 10.5, "tst": 1_767_268_800,
 def rows(shape, batch):
     """The rows that a batch tells, and what became of the others."""
     told, found = Told(), []
-    tell_batch(batch, lambda lines, _: found.extend(map(json.loads, lines)), told, shape)
+    tell_batch(batch, lambda lines, *_: found.extend(map(json.loads, lines)), told, shape)
     return found, told
 
 
@@ -86,7 +86,7 @@ def test_mutated_messages_of_a_shape_are_rows_or_counted(shape):
         made = bytearray(text)
         for _ in range(rng.randrange(1, 4)):
             made[rng.randrange(len(made))] = rng.randrange(256)
-        tell_batch(Batch((bytes(made),), 0), lambda lines, _: [json.loads(line) for line in lines], told, shape)
+        tell_batch(Batch((bytes(made),), 0), lambda lines, *_: [json.loads(line) for line in lines], told, shape)
     assert told.bad > 200
     assert len(told.reasons) <= MOST_REASONS + 1
 

@@ -172,7 +172,7 @@ class Intake:
         self.rows, self.refuses, self.upto = [], list(refuses), {}
 
     async def put(self, rows, upto=None):
-        if self.refuses:
+        if self.refuses and len(rows):  # who only asks where to go on is told
             raise self.refuses.pop(0)
         self.rows += rows.to_pylist()
         self.upto = together([*self.upto.values(), *([] if upto is None else [upto])])

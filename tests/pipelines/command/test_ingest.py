@@ -229,7 +229,7 @@ def test_a_server_and_a_source_that_are_away_are_waited_for():
     feed = Given(Later("away"), Batch((b"{}",), 1), Later("away"), Batch((b"[]",), 2), Batch((b"{ }",), 3))
     fails = [Later("busy"), None, None]
 
-    def tell(rows, kind):
+    def tell(rows, kind, upto):
         if (error := fails.pop(0)) is not None:
             raise error
         seen.append(rows)
@@ -274,9 +274,9 @@ def test_mutated_messages_are_refused_and_counted_and_nothing_grows(index, tmp_p
     with running(index, allow_positions=True, intake=Counting()) as server:
         remote = dtoss.connect("http://{}:{}".format(*server.at))
 
-        def tell(lines, kind):
+        def tell(lines, kind, upto):
             path.write_bytes(b"\n".join(lines) + b"\n")
-            tell_files([str(path)], remote, {}, 9.0, told)
+            return tell_files([str(path)], remote, {}, 9.0, told, upto=upto)
 
         for at in range(0, count, 500):
             batch = Batch((text, *(mutated(rng, text) for _ in range(499))), at)
@@ -347,9 +347,46 @@ def test_offsets_are_put_behind_the_rows_of_a_batch():
             raise error
         stopping.asked = not feed.left
 
-    take_all(feed, lambda rows, kind: seen.append(rows), told, stopping, put)
+    take_all(feed, lambda rows, *_: seen.append(rows), told, stopping, put)
     assert seen == [[b"{}"], ("s", {0: 1}), [b"{}"], ("s", {0: 1}), [b"1"], [b"{ }"], ("s", {0: 1}, 1, 2)]
     assert feed.acknowledged == [1, 2, 3]
+
+
+class Sharing(Intake):
+    """Notes how many rows and which offsets came together."""
+
+    def __init__(self):
+        super().__init__()
+        self.shared = []
+
+    async def put(self, rows, upto=None):
+        self.shared.append((len(rows), upto and upto.text()))
+        return await super().put(rows, upto)
+
+
+def test_offsets_share_the_sync_of_the_last_rows(index, command):
+    """And go alone only where no row is sent; a document that stands there already is not told again."""
+    odd = [ROW, [1], ROW | {"lat": 91}, "word", ROW | {"id": 10**30}]  # the last one spoils all, which are halved
+    with running(index, allow_positions=True, intake=Sharing()) as server:
+        to = ("--to", "http://{}:{}".format(*server.at), "--once")
+        shared, rows = server.state.intake.shared, server.state.intake.rows
+        with serving(document(json.dumps([*odd, ROW, ROW]).encode())) as (url, _):
+            command.works("ingest", "--from", url, *to)
+            assert (shared[0], len(rows)) == ((0, ""), 3)
+            assert [bool(text) for _, text in shared] == [False] * (len(shared) - 1) + [True]
+            assert shared[-1][0] > 0
+            del shared[:]
+            assert command.works("ingest", "--from", url, *to).out == "no rows\n"
+            assert len(shared) == 1
+            command.works("ingest", "--from", url, *to, "--columns", ",".join([*ROW][4:]))  # it is read otherwise
+            assert len(rows) == 6
+            command.works("ingest", "--from", f"{url}#other", *to)  # another part is another document
+            assert shared[-1][0] == 0
+            assert shared[-1][1]
+        with serving(document(json.dumps([ROW | {"lat": 91}]).encode())) as (url, _):
+            command.works("ingest", "--from", url, *to)
+            assert command.works("ingest", "--from", url, *to, "--json").json["read"] == 0
+    assert len(rows) == 6
 
 
 @pytest.mark.deep("a cluster takes seconds to let a reader go; the log is killed at each step in make test")

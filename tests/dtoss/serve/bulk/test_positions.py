@@ -81,11 +81,12 @@ def test_a_source_is_told_where_it_goes_on(server):
             status, _, said = asker.raw(f"/positions?{query}", "POST", body, content_type="application/json")
         return status, json.loads(said)
 
-    row = json.dumps(ROW).encode()
+    row, bad = json.dumps(ROW).encode(), json.dumps(ROW | {"lat": 91}).encode()
     assert "offsets" not in ask("", row)[1]
     for query, body, taken, offsets in (
         ("source=a", b"", 0, ""), ("source=a&offsets=0:7,3:1", row, 1, "0:7,3:1"), ("source=b", row, 1, ""),
         ("source=a&offsets=0:9", b"", 0, "0:9,3:1"), ("source=a", b"", 0, "0:9,3:1"),
+        ("source=a&offsets=0:10", bad, 0, "0:10,3:1"),
     ):  # fmt: skip
         status, said = ask(query, body)
         assert (status, said["taken"], said["offsets"]) == (200, taken, offsets)
@@ -93,9 +94,14 @@ def test_a_source_is_told_where_it_goes_on(server):
     remote, many = dtoss.connect("http://{}:{}".format(*server.at)), {part: 10**15 + part for part in range(999)}
     assert remote.put_offsets("b") == {}
     assert remote.put_offsets("b", many) == remote.put_offsets("b") == many
+    with_rows = {part: offset + 1 for part, offset in many.items()}
+    rows = pa.table({name: [value] * 5 for name, value in (ROW | {"t": NOW, "seen": NOW}).items()})
+    assert remote.put(rows, source="b", offsets=with_rows).taken == 5
+    assert remote.put_offsets("b") == with_rows
     with pytest.raises(InputError, match="parts below 10,000"):
         remote.put_offsets("b", {10_000: 1})
-    for query, body in (("source=", row), ("offsets=0:1", row), ("source=a&offsets=x", row), ("", b"")):
+    for query, body in (("source=", row), ("offsets=0:1", row), ("source=a&offsets=x", row), ("", b""),
+                        ("source=a", bad), ("source=a&offsets=0:1", b"[]")):  # fmt: skip
         assert ask(query, body)[0] == 400, query
 
 
