@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dtoss.column_rows import one_chunk
 from dtoss.serve.core.server_settings import USUAL_SIZES
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
+from dtoss.watch.events.event_files import PLACE_COLUMNS
 from dtoss.watch.events.event_lines import carried_columns, join_lines, line_column
 from dtoss.watch.events.event_log import EventPart, told_events
 from dtoss.watch.watch_folder import Home
@@ -157,9 +158,6 @@ def _plain(events: pa.Table, name: str) -> pa.Array:
     return found.dictionary_decode() if isinstance(found, pa.DictionaryArray) else found
 
 
-_OF_PLACE = ("x", "y", "distance")
-
-
 @dataclass(frozen=True)
 class Own:
     """Whose events these are."""
@@ -177,7 +175,8 @@ class Own:
         if not self.some:
             return events
         left = pc.equal(_decode(events.column("kind")), "leave")
-        for name in (*_OF_PLACE, *(name for name in carried if name not in hidden)):
+        places = [name for name in PLACE_COLUMNS if name in events.column_names]
+        for name in (*places, *(name for name in carried if name not in hidden)):
             values = _decode(events.column(name))
             at = events.column_names.index(name)
             events = events.set_column(at, name, pc.if_else(left, pa.scalar(None, values.type), values))

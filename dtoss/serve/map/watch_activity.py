@@ -20,7 +20,7 @@ from dtoss.locks import Lock
 from dtoss.serve.map.one_subscription import Totals
 from dtoss.serve.map.subscriptions_in_view import marks_of
 from dtoss.tiles.map_frame import Frame
-from dtoss.watch.events.event_files import read_events
+from dtoss.watch.events.event_files import PLACE_COLUMNS, read_events
 from dtoss.watch.events.watch_document import Document, document_of, head_of
 from dtoss.watch.watch_folder import Home
 
@@ -45,7 +45,8 @@ _FRESH_SECONDS = 30.0
 _SILENT_GAPS, _SILENT_SECONDS = 3.0, 5.0
 """Nothing happens any more where no batch came for so many times the time between two, and for so long."""
 _MICRO = 1e6
-_COLUMNS = ("kind", "subscription", "x", "y")
+_OTHER_PLACE = PLACE_COLUMNS[-2:]
+_COLUMNS = ("kind", "subscription", "x", "y", *_OTHER_PLACE)
 
 
 @dataclass(frozen=True)
@@ -183,8 +184,10 @@ class Happening:
             mine = -(-most * file.rows // rows) if rows > most else file.rows
             for table in read_events(self.home, file, columns=list(_COLUMNS)):
                 table = table.slice(0, mine)
-                found.append(pa.table({name: table.column(name).cast(_NO_EVENTS.schema.field(name).type)
-                                       for name in _COLUMNS}))  # fmt: skip
+                found.append(pa.table({
+                    one.name: table.column(one.name).cast(one.type) if one.name in table.column_names
+                    else pa.nulls(len(table), one.type) for one in _NO_EVENTS.schema
+                }))  # fmt: skip
                 mine -= len(table)
                 if mine <= 0:
                     break
@@ -227,7 +230,10 @@ class Happening:
         return [[id, count, totals.events[id] + sum(busy[id] for busy in since)] for id, count in found]
 
     def _marks(self, head: Document, shown: list[pa.Table], of: list[Document]) -> dict[str, Any]:
-        """Return some of the events that were read, each its kind, longitude and latitude, and how many there were."""
+        """Return some of the events that were read, and how many there were.
+
+        Each is its kind, longitude and latitude; of a pair those of the other object follow.
+        """
         events = pa.concat_tables([_NO_EVENTS, *shown])
         there = {kind: sum(one.counts.get(kind, 0) for one in of) for kind in SHOWN_KINDS}
         frame = self._frame_of(head.settings.space)
@@ -237,18 +243,22 @@ class Happening:
         placed = pc.and_(pc.is_valid(codes), pc.is_valid(events.column("x")))
         events, codes = events.filter(placed), codes.filter(placed).to_numpy()
         rows = sampled_rows(codes, MOST_MARKS)
-        places = np.stack([events.column(name).to_numpy()[rows] for name in ("x", "y")], axis=1)
-        lonlat = frame.lonlat_of(places.astype(np.float64))
+        here, beside = (
+            frame.lonlat_of(np.stack([events.column(name).to_numpy()[rows] for name in names], axis=1))
+            .round(6)
+            .tolist()
+            for names in (("x", "y"), _OTHER_PLACE)
+        )
         marks = [
-            [int(kind), round(lon, 6), round(lat, 6)]
-            for kind, (lon, lat) in zip(codes[rows].tolist(), lonlat.tolist(), strict=True)
-            if lon == lon
+            [kind, *at, *(other if other[0] == other[0] else ())]
+            for kind, at, other in zip(codes[rows].tolist(), here, beside, strict=True)
+            if at[0] == at[0]
         ]
         return {"events": there, "marks": marks, "nowhere": False}
 
 
 _NO_EVENTS = pa.Table.from_batches(  # an empty_table loads pandas
-    [], pa.schema([("kind", pa.string()), ("subscription", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
+    [], pa.schema([(name, pa.string() if name in _COLUMNS[:2] else pa.float64()) for name in _COLUMNS])
 )
 
 

@@ -6,6 +6,7 @@ beginning, and sees nothing of what was asked under the former ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,7 +15,8 @@ from dtoss.serve.auth.tokens import Token
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.events.event_chunks import Own
 from dtoss.serve.rights.sight import both, condition_fits
-from dtoss.watch.subscription import AROUND
+from dtoss.watch.subscription import AROUND, said_of_stay
+from dtoss.watch.subscriptions.json_text import json_text
 from dtoss.watch.subscriptions.subscription_files import Read
 from dtoss.watch.subscriptions.validation import Against, Bad
 
@@ -60,10 +62,9 @@ def narrow_subscriptions(token: Token, read: Read) -> Read:
     reasons = [_reason(token, id_, kind) for id_, kind in zip(ids, kinds, strict=True)]
     bad += [Bad("", row, id_, why) for row, (id_, why) in enumerate(zip(ids, reasons, strict=True), 1) if why]
     table = table.filter(pa.array([why is None for why in reasons]))
-    if token.where is not None:
-        asked = [token.where if text is None else both(token.where, text) for text in table.column("where").to_pylist()]
-        at = table.schema.get_field_index("where")
-        table = table.set_column(at, table.schema.field(at), pa.array(asked, pa.string()))
+    where = token.where
+    if where is not None:
+        table = _with_conditions(table, lambda text: where if text is None else both(where, text))
     return Read(table, tuple(bad))
 
 
@@ -71,9 +72,24 @@ def as_asked(token: Token, table: pa.Table) -> pa.Table:
     """Return subscriptions of a token as it has asked them: without its condition, which it need not know."""
     if token.where is None:
         return table
-    asked = [condition_as_asked(token, text) for text in table.column("where").to_pylist()]
-    at = table.schema.get_field_index("where")
-    return table.set_column(at, table.schema.field(at), pa.array(asked, pa.string()))
+    return _with_conditions(table, lambda text: condition_as_asked(token, text))
+
+
+def _with_conditions(table: pa.Table, change: Callable[[str | None], str | None]) -> pa.Table:
+    """Return subscriptions with other conditions, of both objects where they are of pairs."""
+
+    def of_pair(text: str | None) -> str | None:
+        said = said_of_stay(text)
+        if "near" not in said:
+            return text
+        near = said["near"] | {"where": change(said["near"].get("where"))}
+        return json_text(said | {"near": {name: one for name, one in near.items() if one is not None}})
+
+    for name, made in (("where", change), ("stay", of_pair)):
+        at = table.schema.get_field_index(name)
+        texts = pa.array([made(text) for text in table.column(name).to_pylist()], pa.string())
+        table = table.set_column(at, table.schema.field(at), texts)
+    return table
 
 
 def condition_as_asked(token: Token, text: str | None) -> str | None:

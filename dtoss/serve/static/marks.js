@@ -16,11 +16,11 @@ export function marksOn(made, given, none) {
 
 export const hasMarks = () => marks.length > 0
 
-/** Add events, each [kind, longitude, latitude]. */
+/** Add events, each [kind, longitude, latitude], of a pair with those of the other one. */
 export function addMarks(events) {
   const now = performance.now(), step = calm.matches ? 0 : SPREAD / Math.max(events.length, 1)
   const order = events.map((event, i) => [(i * 7919) % events.length, event]).sort((a, b) => a[0] - b[0])
-  marks.push(...order.map(([, [kind, lng, lat]], i) => ({ kind, lng, lat, from: now + i * step })))
+  marks.push(...order.map(([, [kind, lng, lat, ...to]], i) => ({ kind, lng, lat, to, from: now + i * step })))
   frame ??= requestAnimationFrame(draw)
 }
 
@@ -54,21 +54,21 @@ function paint(now) {
   const size = Math.min(1.5, Math.max(0.8, map.getZoom() / 12))
   pen.setTransform(scale, 0, 0, scale, 0, 0)
   pen.clearRect(0, 0, wide, high)
-  for (const { kind, lng, lat, from } of marks) {
+  for (const { kind, lng, lat, to, from } of marks) {
     if (now < from) continue
-    const { x, y } = map.project([lng + 360 * Math.round((middle - lng) / 360), lat])
+    const east = lng + 360 * Math.round((middle - lng) / 360), { x, y } = map.project([east, lat])
     if (x < -9 || y < -9 || x > wide + 9 || y > high + 9 || (globe && behind(lng, lat, map.unproject([x, y])))) continue
     pen.globalAlpha = 1 - ((now - from) / SEEN) ** 2
-    pen.beginPath()
     const [name, radius] = KINDS[kind], half = size * radius, open = name === 'leave' || name === 'cross'
+    const other = to.length && map.project([to[0] + 360 * Math.round((east - to[0]) / 360), to[1]])
+    if (other) Object.assign(pen, { lineWidth: 1.5, strokeStyle: ink[name] }).stroke(new Path2D(`M${x},${y}L${other.x},${other.y}`))
+    pen.beginPath()
     if (name === 'dwell') pen.rect(x - half, y - half, 2 * half, 2 * half)
     else if (name === 'cross') [-half, half].forEach(way => { pen.moveTo(x - half, y - way); pen.lineTo(x + half, y + way) })
     else pen.arc(x, y, half, 0, 2 * Math.PI)
     Object.assign(pen, { lineWidth: open ? 4 : 1, strokeStyle: halo, fillStyle: ink[name] })
-    if (open) {
-      pen.stroke()
-      Object.assign(pen, { lineWidth: 2.2, strokeStyle: ink[name] })
-    } else pen.fill()
+    pen[open ? 'stroke' : 'fill']()
+    if (open) Object.assign(pen, { lineWidth: 2.2, strokeStyle: ink[name] })
     pen.stroke()
   }
 }

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
 from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN, OTHER_PLACE
 from dtoss.watch.watch_folder import EVENTS, Home
 
 if TYPE_CHECKING:
@@ -34,8 +34,11 @@ EVENT_COLUMNS = (
     "meta",
     *CROSS_COLUMNS,
     OTHER_COLUMN,
+    *OTHER_PLACE,
 )
-"""Of files of events, the last three only where a subscription wanted crosses or pairs; others are carried along."""
+"""Of files of events, the last five only where a subscription wanted crosses or pairs; others are carried along."""
+PLACE_COLUMNS = ("x", "y", "distance", *OTHER_PLACE)
+"""Those that say where objects are."""
 
 
 @dataclass(frozen=True)

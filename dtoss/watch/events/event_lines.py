@@ -19,7 +19,7 @@ from dtoss.names import position_names
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_files import EVENT_COLUMNS
 from dtoss.watch.events.event_log import EventPart
-from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN, OTHER_PLACE
 from dtoss.watch.watch_settings import Settings
 
 _ESCAPED = '["\\\\\\x00-\\x1f\\x7f]'
@@ -40,8 +40,8 @@ def json_lines(events: pa.Table, settings: Settings) -> pa.Buffer:
     ``settings``: of the watch: what times are, and what coordinates are called.
 
     A line has id, subscription, version, kind, object, t, lon and lat (x and y in a plane), distance, batch, reason,
-    meta as the JSON that was given, t_before, t_cross and near where there are any, and the carried columns; what there
-    is not is null. Cost O(events).
+    meta as the JSON that was given, t_before, t_cross, near and its place where there are any, and the carried columns;
+    what there is not is null. Cost O(events).
     """
     if not events.num_rows:
         return pa.py_buffer(b"")
@@ -76,7 +76,12 @@ def _lines(events: pa.Table, settings: Settings, end: str) -> pa.Array:
     for name in CROSS_COLUMNS:
         if name in columns:
             add(name, _times(columns[name], settings.time))
-    for name in (*(one for one in (OTHER_COLUMN,) if one in columns), *carried_columns(events.column_names)):
+    if OTHER_COLUMN in columns:
+        add(OTHER_COLUMN, json_values(columns[OTHER_COLUMN]))
+    for axis, name in zip((x, y), OTHER_PLACE, strict=True):
+        if name in columns:
+            add(f"{OTHER_COLUMN}_{axis}", _real(columns[name]))
+    for name in carried_columns(events.column_names):
         add(name, json_values(columns[name]))
     parts.append(end)
     large = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]

@@ -17,7 +17,7 @@ from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import carried_columns, json_values
 from dtoss.watch.events.event_log import events as tables_of_events
 from dtoss.watch.events.watch_document import begun_watch
-from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN, OTHER_PLACE
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 
@@ -108,7 +108,9 @@ def plain_rows(events: pa.Table, settings: Settings) -> Iterator[dict[str, Any]]
                 "meta": None if meta is None else metas[meta],
             }
             found.update((name, moment_of(row[name], settings.time)) for name in CROSS_COLUMNS if name in row)
-            found.update((name, row[name]) for name in (OTHER_COLUMN, *carried) if name in row)
+            near = {OTHER_COLUMN: OTHER_COLUMN, **dict(zip(OTHER_PLACE, (f"near_{x}", f"near_{y}"), strict=True))}
+            found.update((said, row[name]) for name, said in near.items() if name in row)
+            found.update((name, row[name]) for name in carried)
             yield found
 
 

@@ -29,7 +29,7 @@ _RISING = ("batch", "number", "version", "object", "t")
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _RESERVED = {
     "batch", "number", "kind", "subscription", "version", "object", "t", "x", "y", "distance", "reason", "meta",
-    "id", "lon", "lat", "t_before", "t_cross", "near",
+    "id", "lon", "lat", "t_before", "t_cross", "near", "near_x", "near_y", "near_lon", "near_lat",
 }  # fmt: skip
 """Names that events have, in files and as lines."""
 
@@ -56,6 +56,8 @@ CROSS_COLUMNS = ("t_before", "t_cross")
 
 OTHER_COLUMN = "near"
 """Of events where a subscription wants pairs: the other object."""
+OTHER_PLACE = ("near_x", "near_y")
+"""And where that was last."""
 
 
 def event_schema(settings: Settings, carry: Sequence[str], crosses: bool = False, pairs: bool = False) -> pa.Schema:
@@ -77,6 +79,7 @@ def event_schema(settings: Settings, carry: Sequence[str], crosses: bool = False
             ("meta", _CODED),
             *((name, pa.int64()) for name in CROSS_COLUMNS if crosses),
             *((name, ids) for name in (OTHER_COLUMN,) if pairs),
+            *((name, pa.float64()) for name in OTHER_PLACE if pairs),
             *((fresh, settings.columns[name]) for name, fresh in carried_as(carry).items()),
         ]
     )
@@ -139,7 +142,7 @@ class EventFile:
 def _as_written(schema: pa.Schema) -> dict[str, Any]:
     """Return how columns are encoded, and of which bounds are noted: those that readers look for."""
     rising = {name for name in _RISING if pa.types.is_integer(schema.field(name).type)}
-    positions = {"x", "y", "distance"}
+    positions = {"x", "y", "distance", *OTHER_PLACE}
     return {
         "column_encoding": dict.fromkeys(sorted(rising), "DELTA_BINARY_PACKED"),
         "use_dictionary": [name for name in schema.names if name not in rising | positions],

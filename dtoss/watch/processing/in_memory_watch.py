@@ -28,7 +28,14 @@ from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.matching.matcher import MOST_MATCHES, StandingMatcher
 from dtoss.watch.matching.matches import Matches, join_pieces
 from dtoss.watch.processing.batch_rows import order_rows
-from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN, EventWriter, carried_as, event_schema
+from dtoss.watch.processing.event_table import (
+    CROSS_COLUMNS,
+    OTHER_COLUMN,
+    OTHER_PLACE,
+    EventWriter,
+    carried_as,
+    event_schema,
+)
 from dtoss.watch.processing.last_rows import STAY_TYPE, Before, keys_of
 from dtoss.watch.processing.object_rows import KnownRows, tracks_of
 from dtoss.watch.processing.pair_events import moves_of, write_pairs
@@ -470,8 +477,10 @@ def _show(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequenc
         for name in CROSS_COLUMNS
         if given.time is not None and name in events.column_names
     }
-    more = [*({OTHER_COLUMN} & {*events.column_names}), *carried_as(carry).values()]
-    return pa.table(columns | {name: events.column(name) for name in more})
+    near = {OTHER_COLUMN: OTHER_COLUMN, f"near_{x}": OTHER_PLACE[0], f"near_{y}": OTHER_PLACE[1]}
+    more = {said: name for said, name in near.items() if name in events.column_names}
+    more |= {name: name for name in carried_as(carry).values()}
+    return pa.table(columns | {said: events.column(name) for said, name in more.items()})
 
 
 def check_ids(rows: Rows, whose: str) -> None:

@@ -21,7 +21,15 @@ from dtoss.geometry.distance import SPHERE, distance
 from dtoss.watch.index.large_and_small import AskedPairs
 from dtoss.watch.matching.matcher import texts_hold
 from dtoss.watch.matching.near_pairs import CAME, Moves, NearPairs, near_pairs
-from dtoss.watch.processing.event_table import ENTERS, LEAVES, OTHER_COLUMN, EventWriter, coded, kinds_of
+from dtoss.watch.processing.event_table import (
+    ENTERS,
+    LEAVES,
+    OTHER_COLUMN,
+    OTHER_PLACE,
+    EventWriter,
+    coded,
+    kinds_of,
+)
 from dtoss.watch.processing.last_rows import STAY_TYPE, Before, Run, concatenated, keys_of, write_run
 from dtoss.watch.processing.object_rows import Tracks
 from dtoss.watch.processing.state_runs import Asked, ids_until, layers_of, newest, open_run
@@ -221,6 +229,7 @@ class _World:
             "number": np.full(len(kept), one.number), "first": first, "second": second, "t": t[kept],
             "kind": np.where(came, ENTERS, LEAVES), "x": here[:, 0], "y": here[:, 1],
             "distance": np.where(came, far, np.nan), "over": ~came & (self.turn[row] != _ROW),
+            **dict(zip(OTHER_PLACE, there.T, strict=True)),
         }  # fmt: skip
 
     def _places(self, object: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -271,6 +280,7 @@ def _write(plan: Plan, world: _World, parts: list[dict[str, NDArray[Any]]], out:
             "reason": pa.DictionaryArray.from_arrays(codes, pa.array(["expired"])),
             "meta": coded(standing.texts("meta"), number),
             OTHER_COLUMN: world.ids.take(pa.array(told["second"])),
+            **{name: told[name] for name in OTHER_PLACE},
         }
     )
     return {"leave": int((kind == LEAVES).sum()), "enter": int((kind == ENTERS).sum())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,11 +15,12 @@ from dtoss.serve.map import watch_activity as module
 from dtoss.serve.map.watch_activity import SHOWN_KINDS, Happened, Happening, rates_of, sampled_rows
 from dtoss.tiles.map_frame import Frame
 from dtoss.watch.events.event_compaction import fold_events
+from dtoss.watch.subscription import ENTER, EVERYWHERE, INSIDE
 from dtoss.watch.watch_folder import EVENTS, Home
 from tests.dtoss.serve.map.test_live import read, streaming
 from tests.dtoss.serve.served import Asker, running, town, until
 from tests.dtoss.watch.events.made import START, batch_of, event, some_events
-from tests.dtoss.watch.streams import change, circle
+from tests.dtoss.watch.streams import BEGIN, asked, change, circle, run, settings_of
 
 SECOND = 1_000_000
 NONE = dict.fromkeys(SHOWN_KINDS, 0)
@@ -119,6 +121,19 @@ def test_who_stays_and_who_crosses_is_marked(tmp_path):
     page.look()
     assert page.told["marks"] == [[3, 10.0, 50.0], [4, 11.0, 51.0]]
     assert page.told["events"] == NONE | {"dwell": 1, "cross": 1}
+
+
+def test_a_mark_of_a_pair_says_where_both_are(tmp_path):
+    """Others in the same batch are one place."""
+    home = Home(str(tmp_path))
+    near = asked("near", EVERYWHERE, events=ENTER, stay=json.dumps({"near": {"metres": 3000.0}}))
+    change(home, [near, circle("c", 0.0, 0.0, 10.0, events=INSIDE)])
+    rows = [{"id": id, "t": BEGIN, "x": x, "y": 0.0, "attributes": {}} for id, x in ((1, 0.0), (2, 0.01))]
+    run(home, settings_of(), rows)
+    page = looking(home, Clock())
+    page.look()
+    assert page.told["problem"] is None
+    assert sorted(page.told["marks"]) == [[0, 0.0, 0.0, 0.01, 0.0], [2, 0.0, 0.0]]
 
 
 def test_many_events_are_a_bounded_sample(tmp_path):

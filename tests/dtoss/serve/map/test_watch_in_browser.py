@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.watch.subscription import BOX
+from dtoss.watch.subscription import BOX, ENTER, EVERYWHERE
 from dtoss.watch.watch_folder import Home
 from tests.dtoss.serve.map.browsing import BROWSER, around, idle, opened, picture
 from tests.dtoss.serve.served import running
@@ -110,6 +111,28 @@ def test_a_watch_shows_itself_when_it_begins(driver, server):
         page.get_by_role("heading", name="Subscription far").wait_for()
         page.wait_for_url(lambda url: abs(float(re.search(r"at=([-\d.]+)", url)[1]) % 360 - 179.99) < 0.01)
         assert "dtoss" in page.title()
+
+
+INKED = """() => {
+  const marks = document.querySelector('#marks'), pen = new OffscreenCanvas(9, 9).getContext('2d')
+  pen.drawImage(marks, marks.width / 2 - 4, marks.height / 2 - 4, 9, 9, 0, 0, 9, 9)
+  const { data } = pen.getImageData(0, 0, 9, 9)
+  return data.some((value, i) => i % 4 === 3 && value > 50)
+}"""
+"""Whether something is drawn in the middle of the marks."""
+
+
+def test_a_pair_is_joined_by_a_line(driver, server):
+    """From the one object to the other: half way between them is nothing else."""
+    change(server.home, [asked("pair", EVERYWHERE, events=ENTER, stay=json.dumps({"near": {"metres": 3_000.0}}))])
+    with opened(driver, server.url, near(more="&without=objects,grid"), moving=True) as seen:
+        idle(seen.page)
+        assert not seen.page.evaluate(INKED)
+        now = int(time.time()) * 1_000_000
+        places = enumerate(HERE[0] + far for far in (-0.004, 0.004))
+        rows = [{"id": id, "t": now, "x": x, "y": HERE[1], "attributes": {"occupied": 0}} for id, x in places]
+        run(server.home, settings_of(), rows)
+        seen.page.wait_for_function(INKED)
 
 
 def test_a_link_to_a_subscription_shows_it_and_what_is_gone_is_said(driver, server):

@@ -126,6 +126,34 @@ def test_a_token_adds_under_its_condition_and_sees_its_own_alone(server, watch, 
     assert ask("first", f"/subscriptions/{first}b", "DELETE")[0] == 200
 
 
+def test_pairs_of_a_token_are_of_objects_that_it_sees(server, watch, ask):
+    """Both of them stand under its condition, which it is not shown; where the other one has left to is not told."""
+    first = prefix_of(server, "first")
+    pairs = [{"metres": 3000.0}, {"metres": 3000.0, "where": "kind = 'bus'"}]
+    rows = [{"id": f"{first}{at}", "near": near, "events": ["enter", "leave"]} for at, near in enumerate(pairs)]
+    for same in (0, 2):
+        status, said = ask("first", "/subscriptions", "POST", rows)
+        assert (status, said["same"]) == (200, same)
+    shown = {
+        name: [one.get("near") for one in ask(name, "/subscriptions")[1]["subscriptions"]] for name in ("first", "all")
+    }
+    assert shown["first"] == pairs
+    under = ["occupied = 0", both("occupied = 0", pairs[1]["where"])]
+    assert shown["all"] == [*({"metres": 3000.0, "where": where} for where in under), None]
+    for turn, far in enumerate((0.0, 5.0)):
+        places = [(1, 0, "bus", 0.0), (2, 1, "bus", 0.0), (3, 0, "taxi", far)]
+        run(watch.home, watch.settings, [
+            {"id": id, "t": BEGIN + (9_000 + 9 * turn) * SECOND, "x": x, "y": 0.0,
+             "attributes": {"occupied": occupied, "kind": kind}} for id, occupied, kind, x in places
+        ], carry=("occupied",))  # fmt: skip
+    told = ask("first", "/events?after=beginning&limit=1000")[1]["events"]
+    names = ("kind", "subscription", "object", "near", "near_lon")
+    assert [tuple(one[name] for name in names) for one in told] == [
+        ("enter", f"{first}0", 1, 3, 0.0), ("enter", f"{first}1", 3, 1, 0.0),
+        ("leave", f"{first}0", 1, 3, None), ("leave", f"{first}1", 3, 1, None),
+    ]  # fmt: skip
+
+
 def own_lines(watch, prefix, columns, blank):
     """The lines of a token's events: numbered anew, what leaves without its place."""
     found, count = [], {}

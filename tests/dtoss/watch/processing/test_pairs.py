@@ -125,6 +125,16 @@ def test_a_crowd_without_a_store_is_counted():
     assert len(found) + int(found.schema.metadata[b"crowded"]) == 150 * 149 / 2
 
 
+def test_a_pair_says_where_both_are():
+    """Where each was seen last, also of who has parted."""
+    watch = dtoss.subscriptions([{"id": "a", "events": ["enter", "leave"], "near": {"metres": 5}}], crs="none")
+    found = watch.events(None, {"id": [1, 2, 2], "t": [0, 1, 2], "x": [0.0, 3.0, 30.0], "y": [0.0, 4.0, 40.0]})
+    names = ("kind", "object", "x", "y", "distance", "near", "near_x", "near_y")
+    assert [tuple(row[name] for name in names) for row in found.to_pylist()] == [
+        ("enter", 1, 0.0, 0.0, 5.0, 2, 3.0, 4.0), ("leave", 1, 0.0, 0.0, None, 2, 30.0, 40.0)
+    ]  # fmt: skip
+
+
 @pytest.mark.checked
 def test_nothing_speaks_of_who_was_erased(tmp_path):
     """Neither events of others, nor pairs that are near."""
