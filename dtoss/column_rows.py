@@ -40,15 +40,15 @@ def take_rows(columns: _T, rows: NDArray[Any] | slice) -> _T:
     names, declared = _declared(type(columns))  # type: ignore[arg-type]
     found = {name: getattr(columns, name) for name in names}
     begins = {begin: of for begin, of in declared.items() if found[begin] is not None}
-    places = dict.fromkeys(names, at)
+    places = dict.fromkeys(names, (at, None if isinstance(at, slice) else numbers(at)))
     for begin, of in begins.items():
         sizes = np.diff(found[begin])[at]
         of_runs = runs(found[begin][:-1][at], sizes)
-        places |= {name: of_runs if len(found[name]) else slice(0) for name in of}
+        places |= {name: (of_runs, numbers(of_runs)) if len(found[name]) else (slice(0), None) for name in of}
         found[begin] = offsets(sizes)
     for name in names:
         if name not in begins:
-            found[name] = _take(found[name], places[name])
+            found[name] = _take(found[name], *places[name])
     return type(columns)(**found)
 
 
@@ -79,19 +79,18 @@ def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
 
 
-def _take(column: Any, rows: Any) -> Any:
-    if isinstance(column, Mapping):
-        return {name: _take(one, rows) for name, one in column.items()}
+def _take(column: Any, rows: Any, same: pa.Array | None) -> Any:
+    """Return some rows of a column; ``same``: their numbers as Arrow has them, None of a slice."""
     if isinstance(column, np.ndarray):
-        return column[rows] if isinstance(rows, slice) else column.take(rows, axis=0)
+        return column[rows] if same is None else column.take(rows, axis=0)
+    if isinstance(column, Mapping):
+        return {name: _take(one, rows, same) for name, one in column.items()}
     if not isinstance(column, _ARROW):
         return column.take(rows) if is_dataclass(column) and hasattr(column, "take") else column
-    if isinstance(rows, slice):
-        begin, end, step = rows.indices(len(column))
-        if step == 1:
-            return column.slice(begin, max(end - begin, 0))
-        rows = np.arange(begin, end, step)
-    return column.take(numbers(rows))
+    if same is not None:
+        return column.take(same)
+    begin, end, step = rows.indices(len(column))
+    return column.slice(begin, max(end - begin, 0)) if step == 1 else column.take(numbers(np.arange(begin, end, step)))
 
 
 def _join(columns: list[Any]) -> Any:

@@ -37,7 +37,7 @@ from dtoss.watch.processing.event_table import (
     event_schema,
 )
 from dtoss.watch.processing.last_rows import STAY_TYPE, Before, keys_of
-from dtoss.watch.processing.object_rows import KnownRows, tracks_of
+from dtoss.watch.processing.object_rows import KnownRows, is_speed_wanted, tracks_of
 from dtoss.watch.processing.pair_events import moves_of, write_pairs
 from dtoss.watch.processing.stays import with_stays
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
@@ -440,12 +440,18 @@ def events_of(
         write_messages(plan, given.rows.take(by_id(given.rows)), out)
     else:
         none = given.rows.take(np.zeros(0, np.int64))
-        earlier = with_stays(plan, tracks_of(plan, order_rows(none if before is None else before), _known_rows(none)))
-        last = _known_rows(earlier.rows.take(earlier.begin[1:] - 1), earlier.stays)
-        tracks = with_stays(plan, tracks_of(plan, order_rows(given.rows), last))
-        asked = replace(plan, kept=standing.columns_kept)
-        moved, moves = moves_of(asked, earlier), moves_of(asked, tracks)
-        if moved is not None and moves is not None:
+        held = order_rows(none if before is None else before)
+        earlier = None
+        if standing.pairs or (before is not None and (standing.stays is not None or is_speed_wanted(plan))):
+            earlier = with_stays(plan, tracks_of(plan, held, _known_rows(none)))
+        last, stays = (held.rows, None) if earlier is None else (earlier.rows, earlier.stays)
+        begin = held.begin if earlier is None else earlier.begin
+        tracks = with_stays(plan, tracks_of(plan, order_rows(given.rows), _known_rows(last.take(begin[1:] - 1), stays)))
+        if standing.pairs and earlier is not None:
+            asked = replace(plan, kept=standing.columns_kept)
+            moved, moves = moves_of(asked, earlier), moves_of(asked, tracks)
+            assert moved is not None
+            assert moves is not None
             crowded = write_pairs(asked, moved, moves, out)
         write_events(plan, tracks, out)
     shown = _show(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)

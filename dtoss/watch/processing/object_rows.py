@@ -178,6 +178,12 @@ def ways(plan: Plan, t: NDArray[np.int64], firsts: NDArray[np.int64], expired: N
     return np.flatnonzero(there)
 
 
+def is_speed_wanted(plan: Plan) -> bool:
+    """Return whether somebody asks for speeds, which rows do not bring along."""
+    wanted = {*plan.options.carry, *plan.standing.columns_named} - set(plan.settings.attributes)
+    return SPEED_COLUMN in wanted and SPEED_COLUMN in plan.settings.columns
+
+
 def _with_speeds(
     plan: Plan,
     rows: Rows,
@@ -190,8 +196,7 @@ def _with_speeds(
 
     ``before``: bool (n,). Rows before, whose speeds are ``kept``, in their order; None where they are not known.
     """
-    wanted = {*plan.options.carry, *plan.standing.columns_named} - set(plan.settings.attributes)
-    if rows.t is None or SPEED_COLUMN not in wanted or SPEED_COLUMN not in plan.settings.columns:
+    if rows.t is None or not is_speed_wanted(plan):
         return rows
     moved = ways(plan, rows.t, firsts, expired)
     vectors = plan.settings.space.vectors(rows.positions)

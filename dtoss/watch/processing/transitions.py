@@ -153,6 +153,10 @@ class _Placed:
         return cls(row, ends, subs, far[order], turns[subs])
 
 
+_NO_SUBS, _NO_ROWS = np.zeros(0, np.int32), np.zeros(0, np.int64)
+_NOTHING_MET = _Placed(_NO_ROWS, _NO_ROWS, _NO_SUBS, np.zeros(0), _NO_SUBS)
+
+
 def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told) -> dict[str, int]:
     """Write the events of rows that follow one another, some at a time, and return how many of each kind."""
     standing = plan.standing
@@ -183,7 +187,8 @@ def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told
 
     pieces = map(choice, matcher.pieces(tracks.rows, wants))
     for piece, met in (pair for whole in pieces for pair in crossing_pieces(standing, alive, tracks.rows, led, whole)):
-        placed, crossed = _Placed.of(standing, piece), _Placed.of(standing, met)
+        placed = _Placed.of(standing, piece)
+        crossed = _Placed.of(standing, met) if len(met) else _NOTHING_MET
         state = np.zeros(2, np.int64)
         while True:
             count = follow(
@@ -270,7 +275,8 @@ def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: 
     if rows.ids is not None:
         columns["object"] = rows.ids.take(at)
     if rows.t is not None:
-        t, over = (rows.t[row], np.zeros(0, np.bool_)) if tracks is None else _moments(plan, tracks, events)
+        plain = events.t is None and (tracks is None or not tracks.expired.any())
+        t, over = (rows.t[row], np.zeros(0, np.bool_)) if plain else _moments(plan, tracks, events)
         columns["t"] = pa.array(t)
         crossed = events.kind == CROSSES
         if crossed.any():
@@ -350,9 +356,10 @@ def follow(
         now = Matched(subs, far, turns, ends[row - 1] if row > 0 else 0, ends[row])
         follows = not starts[at] and not expired[at - 1]
         need = 2 * (now.end - now.begin)
-        met = Matched(met_subs, met_far, met_turns, met_ends[row - 1] if row > 0 else 0, met_ends[row])
         if follows:
-            need += known.end - known.begin + met.end - met.begin
+            need += known.end - known.begin
+            if met_subs.size:
+                need += met_ends[row] - (met_ends[row - 1] if row > 0 else 0)
         if count + need > out_row.size:
             state[1] = need
             break
@@ -362,7 +369,8 @@ def follow(
         elif follows:
             # the row before was judged under older subscriptions, or under the same ones
             since = changes[at - 1] if before[at - 1] else _EVERY
-            if tells[at] & CROSS:
+            if met_subs.size and tells[at] & CROSS:
+                met = Matched(met_subs, met_far, met_turns, met_ends[row - 1] if row > 0 else 0, met_ends[row])
                 count = _write_crosses(met, known, now, since, wanted, at, count, out)
             if tells[at] & LEAVE:
                 count = _left(known, now, since, wanted, at, count, out)

@@ -11,6 +11,7 @@ import os
 import numpy as np
 import pytest
 
+import dtoss
 from dtoss.watch.processing.watch_plan import Options
 from dtoss.watch.watch_folder import Home
 from dtoss.windows.keys import site_keys
@@ -81,6 +82,14 @@ def test_batches_of_a_watch_tell_what_is_told_in_process(session, tmp_path, name
         once(session, tmp_path / "in", tmp_path / "there", expire=expire, max_bad=0.8)
     assert all_told(tmp_path / "there") == all_told(tmp_path / "here")
     assert sum(map(len, all_told(tmp_path / "here"))) > 10
+    pairs = [
+        [
+            tuple(one[part] for part in ("kind", "object", "near", "lon", "near_lon", "distance"))
+            for one in dtoss.events(str(tmp_path / store)) if one.get("near") is not None
+        ] for store in ("here", "there")
+    ]  # fmt: skip
+    assert pairs[0] == pairs[1]
+    assert pairs[0] or name == "one object"
 
 
 @pytest.mark.parametrize("name", STREAMS)
