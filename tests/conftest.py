@@ -25,6 +25,8 @@ MANY_CASES = 4
 """Cases of one test from which on a fast run takes every fourth."""
 FAST_SECONDS = 0.15
 """A fast run leaves out what has last taken longer, by the clock or of a processor, for each case."""
+DEEP_SECONDS = 1800.0
+"""After which a test of the deep tier hangs, that says no time of its own: some kill for four minutes by themselves."""
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 """Signals that commands take for an end; a command that ran in this process may have left its handler."""
 
@@ -46,9 +48,12 @@ def pytest_addoption(parser):
     parser.addoption("--durations-to", help="write seconds of each function to this file, as .ci/durations.json has it")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     """Say which tier this is to modules that are collected, and measure what each test costs."""
     ALL[0] = config.getoption("--deep")
+    if ALL[0] and config.getoption("timeout", None) is None:
+        config.option.timeout = DEEP_SECONDS
     settings.register_profile("sure", settings.get_profile("sure"), max_examples=examples(100))
     settings.load_profile("sure")
     config.pluginmanager.register(Costs(config), "costs")

@@ -28,9 +28,9 @@ from tests.pipelines.cycles.without_spark import assert_clean, assert_holds, beg
 from tests.pipelines.stores import assert_answers, brute, snapshot_bytes
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds that a master or a worker may take to be there."""
-LIFETIME = 900
+LIFETIME = 1800
 """Seconds after which a master or a worker ends by itself, should nobody be there to end it."""
 BOUNDED = "import subprocess, sys; subprocess.run(sys.argv[2:], timeout=float(sys.argv[1]))"
 
