@@ -152,7 +152,10 @@ def look_in(
     where: Listing, files: Sequence[str], kind: str, *, schema: str = "union", encoding: str | None = None
 ) -> Inputs:
     """Return some of the files of a folder, all of one format that is known. ``files``: of these, at least one."""
-    folders, sizes = (dict(zip(where.files, known, strict=True)) for known in (where.folders, where.sizes))
+    folders, sizes = (
+        dict(zip(where.files, where.folders, strict=True)),
+        dict(zip(where.files, where.sizes, strict=True)),
+    )
     base = where.path if _valued(where.path, [folders[file] for file in files]) else None
     named = tuple(where.named(file) for file in files)
     whole = Inputs(

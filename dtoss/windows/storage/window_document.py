@@ -87,16 +87,15 @@ def document_of(home: Home, commit: Commit) -> Document:
     said, path = commit.document, home.batches.path(commit.number)
     check_document(path, said, WINDOWS_KIND, (DOCUMENT_FORMAT,), "count the rows anew under another --name")
     try:
-        marks = [
+        after, before = (
             None if said.get(name) is None else whole(said[name], name, None)
             for name in ("watermark", "watermark_before")
-        ]
+        )
         for name in ("counts", "totals", "reasons"):
             if not isinstance(said.get(name), dict):
                 raise ValueError(f"{name} is {said.get(name)!r:.60}")
-        return Document(
-            home, commit, {part: _parts(said, part) for part in FILE_KINDS}, *marks, run_files(said.get("ledger"))
-        )
+        files = {part: _parts(said, part) for part in FILE_KINDS}
+        return Document(home, commit, files, after, before, run_files(said.get("ledger")))
     except (ValueError, TypeError) as error:
         raise StoreError(f"{path} is damaged: {error}; restore it from a copy") from None
 
