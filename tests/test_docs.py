@@ -125,9 +125,16 @@ def options(command):
 
 @cache
 def options_of(module):
-    """The options of a program: texts in its file, and parameters of its ``main``, which Typer makes options of."""
+    """The options of a program: texts in its file, and parameters of its ``main``, which Typer makes options of.
+
+    Where another function makes it, they are those of the ``main`` in that one.
+    """
     source = (ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
-    mains = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == "main"]
+    held = ast.parse(source)
+    if "\nmain = command_of(" in source:
+        held = ast.parse((ROOT / "datasets/tables/format_source.py").read_text(encoding="utf-8"))
+        (held,) = (node for node in held.body if isinstance(node, ast.FunctionDef) and node.name == "command_of")
+    mains = [node for node in held.body if isinstance(node, ast.FunctionDef) and node.name == "main"]
     names = {f"--{arg.arg.replace('_', '-')}" for node in mains for arg in (*node.args.args, *node.args.kwonlyargs)}
     return names | set(re.findall(r"[\"'](--[a-z][a-z0-9-]*)", source)) | {"--help"}
 
