@@ -11,7 +11,7 @@ from dtoss.serve import app
 from dtoss.serve.auth import route_table
 from pipelines.rows import table_formats
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BEGIN = """
 import contextlib, io, json, sys
 from importlib.util import module_from_spec, spec_from_file_location
