@@ -1,7 +1,7 @@
 """Sources that are killed, replayed, reordered and doubled: a store, a watch and windows are as if each row came once.
 
 ``python -m tests.pipelines.command.source_kills 100`` kills so often for each source. A stream of Redis or a topic of
-MQTT gives rows in another order, some again and again. ``dtoss ingest``, the Redis, or who writes the log is killed at
+MQTT gives rows in another order, some again and again. ``dtoss ingest``, the broker, or who writes the log is killed at
 any moment, and groups are set back or forgotten. What was sealed is then read as any files, beside one file that holds
 each row once.
 """
@@ -85,6 +85,8 @@ class Mqtt:
         self.client.loop_start()
 
     def send(self, rows):
+        while not self.client.is_connected():
+            time.sleep(0.01)
         for one in [self.client.publish("rows", json.dumps(row), qos=1) for row in rows]:
             one.wait_for_publish(60)
 
@@ -114,7 +116,7 @@ def killed(source, broker, server, rows, rng, kills):
     def size():
         return sum(one.stat().st_size for one in log.rglob("*") if one.is_file())
 
-    who = ["reader", "reader", "log"] + (["broker", "group"] if isinstance(source, Redis) else [])
+    who = ["reader", "reader", "log", "broker"] + (["group"] if isinstance(source, Redis) else [])
     for turn in range(kills):
         fresh = rows[turn * EACH : (turn + 1) * EACH]
         again = rng.choices(sent or fresh, k=int(EACH * AGAIN))

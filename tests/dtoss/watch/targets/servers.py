@@ -55,9 +55,10 @@ def redis_words(port, folder=None):
 
 
 def mosquitto_words(port, folder):
-    """What starts a broker of MQTT that keeps all for who is away."""
+    """What starts a broker of MQTT that keeps all for who is away, also where it is asked to end and begins again."""
     config = folder / "mosquitto.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
+    lines = f"listener {port} 127.0.0.1", "allow_anonymous true", "max_queued_messages 0", "persistence true"
+    config.write_text("\n".join([*lines, f"persistence_location {folder}/", "user root", ""]))
     return ["mosquitto", "-c", str(config)]
 
 
