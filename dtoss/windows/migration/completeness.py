@@ -74,6 +74,7 @@ def whole_from(before: Spec, head: Document, spec: Spec, watermark: int, newest:
     Examples
     --------
     >>> from dtoss.commits.chain import Commit
+    >>> from dtoss.windows.storage.window_folder import Home
     >>> from dtoss.geometry.space import space_of
     >>> from dtoss.windows.spec import spec_of
     >>> plane, second = space_of(None, "plane"), 1_000_000
