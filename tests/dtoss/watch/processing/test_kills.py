@@ -47,5 +47,6 @@ def test_three_hundred_kills_and_full_disks_lose_and_double_no_event(tmp_path):
         counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
     assert came >= KILLS
     assert min(counts.values()) > 10, counts
+    (tmp_path / "rest").mkdir()
     if rest := WANTED - at:
         fault_at_each(tmp_path / "rest", rest, FEW_STREAMS)
