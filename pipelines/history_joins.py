@@ -21,7 +21,7 @@ from pipelines.history_tasks.history_answers import Interval, PastAsk, answer_ba
 from pipelines.history_tasks.query_groups import Parts, parts_of, router
 from pipelines.history_tasks.scans import home_of, open_version, spark_types
 from pipelines.join import slices
-from pipelines.query_frame import answer_in_tasks, check_crs_of, count_queries, query_frame, tasks_of
+from pipelines.spark_joins.query_frame import answer_in_tasks, check_crs_of, count_queries, query_frame, tasks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation

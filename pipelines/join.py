@@ -20,7 +20,7 @@ from dtoss.names import columns_of_manifest, position_names
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.query_frame import answer_in_tasks, check_crs_of, count_queries, query_frame
+from pipelines.spark_joins.query_frame import answer_in_tasks, check_crs_of, count_queries, query_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation

@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -176,9 +177,11 @@ def pytest_collection_modifyitems(config, items):
         for test in {getattr(item, "obj", None) for item in items}:
             with_fewer_examples(test, 0.1)
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
-        walls = {module: sum(row[2] for row in rows.values()) for module, rows in kept_seconds().items()}
         module_of = {item: item.nodeid.partition("::")[0] for item in items}
-        items.sort(key=lambda item: (not takes("spark", module_of[item]), -walls.get(module_of[item], 0.0)))
+        kept, walls = kept_seconds(), Counter()
+        for module, function in {(module_of[item], item.nodeid.partition("::")[2].partition("[")[0]) for item in items}:
+            walls[module] += kept.get(module, {}).get(function, (0, 0.0, 0.0))[2]
+        items.sort(key=lambda item: (not takes("spark", module_of[item]), -walls[module_of[item]]))
 
 
 @cache

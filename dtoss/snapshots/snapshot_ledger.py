@@ -14,11 +14,9 @@ from dtoss.snapshots.store import Store
 
 def ledger_of(store: Store, manifest: dict[str, Any] | None) -> Ledger:
     """Return what was read of the sources of a snapshot; nothing where there is none. Cost O(files)."""
-    return (
-        Ledger()
-        if manifest is None
-        else open_ledger(manifest.get("ledger"), partial(_read_run, store, manifest["snapshot"]))
-    )
+    if manifest is None:
+        return Ledger()
+    return open_ledger(manifest.get("ledger"), lambda run: _read_run(store, manifest["snapshot"], run))
 
 
 def write_ledger(store: Store, snapshot: str, ledger: Ledger, before: dict[str, Any] | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.buckets import bucket_of
+from dtoss.commits.ledger_runs import LEDGERS, LOOSE_FILES
 from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.events.event_compaction import fold_events
@@ -71,7 +72,8 @@ def home(request, tmp_path_factory):
             for n in range(6)
         ]  # fmt: skip
         rows.append(rows[0] | {"id": 99, "t": NOW * 2})
-        run(home, settings_of(ids=ids), rows, 2, ids=ids, max_bad=1.0, carry=("kind",))
+        read = Source(files={f"f{file}": 1 for file in range(LOOSE_FILES + 1)})  # so many that a run has them
+        run(home, settings_of(ids=ids), rows, 2, read, ids, max_bad=1.0, carry=("kind",))
         subscribe(home, table_of([circle("d", 0.0, 0.0, 10.0 + number)]))
     keep_cursor(home, "me", fold_cursor(home))
     assert fold_events(home, NOW + HOUR_US).batches == 4
@@ -126,7 +128,9 @@ def test_documents_and_entries(home):
             fields("The entry of a file", entry)
             assert re.fullmatch("[0-9a-f]{64}", entry["buckets"])
         assert set(document["batch"]) == {"query", "batch", "wall_us"}
-        assert set(document["ledger"]) == {"files", "batches"}
+        assert set(document["ledger"]) == {"files", "batches", "runs"}
+        for run in document["ledger"]["runs"]:
+            fields("The entry of a file", run)
     named = set(re.findall(r"`(\w+)`", next(row[2] for row in table("The document of a batch") if row[0] == "counts")))
     assert named - {"forgotten", "crowded"} <= set(home.batches.read(2).document["counts"])
     assert document["unanswered"] == [{"id": "c", "reason": document["unanswered"][0]["reason"]}]
@@ -209,7 +213,7 @@ def test_what_lies_in_the_folder(home):
     """The folders of the drawing, but for those that only a stream or a run has, and no others."""
     drawn = TEXT.partition("STORE/watch/NAME/\n")[2].partition("```")[0]
     named = {word.rpartition("/")[0] for line in drawn.splitlines() for word in line.split()[:2] if "/" in word}
-    assert set(home.folder.folders()) == {"commits", EVENTS, STATE, QUARANTINED, READERS, "subscriptions"}
+    assert set(home.folder.folders()) == {"commits", EVENTS, STATE, QUARANTINED, LEDGERS, READERS, "subscriptions"}
     assert set(home.asked.folders()) == {"commits", CHANGES, BUILT}
     assert named == {*home.folder.folders(), *home.asked.folders(), "checkpoint", LOAD, LAYOUTS}
 
