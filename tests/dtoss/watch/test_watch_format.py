@@ -129,8 +129,8 @@ def test_documents_and_entries(home):
             assert re.fullmatch("[0-9a-f]{64}", entry["buckets"])
         assert set(document["batch"]) == {"query", "batch", "wall_us"}
         assert set(document["ledger"]) == {"files", "batches", "runs"}
-        for run in document["ledger"]["runs"]:
-            fields("The entry of a file", run)
+        for entry in document["ledger"]["runs"]:
+            fields("The entry of a file", entry, beside=["buckets"])
     named = set(re.findall(r"`(\w+)`", next(row[2] for row in table("The document of a batch") if row[0] == "counts")))
     assert named - {"forgotten", "crowded"} <= set(home.batches.read(2).document["counts"])
     assert document["unanswered"] == [{"id": "c", "reason": document["unanswered"][0]["reason"]}]
