@@ -179,7 +179,9 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         module_of = {item: item.nodeid.partition("::")[0] for item in items}
         kept, walls = kept_seconds(), Counter()
-        for module, function in {(module_of[item], item.nodeid.partition("::")[2].partition("[")[0]) for item in items}:
+        # in the same order in each process, which must come to the same sums
+        for test in dict.fromkeys(item.nodeid.partition("[")[0] for item in items):
+            module, _, function = test.partition("::")
             walls[module] += kept.get(module, {}).get(function, (0, 0.0, 0.0))[2]
         items.sort(key=lambda item: (not takes("spark", module_of[item]), -walls[module_of[item]]))
 
