@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from dtoss.compiled.first_kernels import ASKING, BUILDING
+from dtoss.locks import processors
 from tests.dtoss.compiled.forked_code import Forking
 
 ROOT = Path(__file__).parents[3]
+SHARED = pytest.mark.skipif(processors() == 1, reason="who has one processor compiles in one process")
 TWO = """
 from dtoss.compiled.kernel import kernel
 
@@ -106,6 +108,7 @@ print(*(name for name, kernel in DECLARED.items() if kernel.overloads), file=sys
     assert set(done.stderr.split()) == {*BUILDING, *ASKING}
 
 
+@SHARED
 def test_a_second_process_keeps_what_it_compiles(run):
     """Where this one finds it; the code of whoever started it is not run again."""
     done = run("""
@@ -152,6 +155,7 @@ print(one(1))
     assert run(none.replace("/ntwo", "/none")).stdout == "3\n"
 
 
+@SHARED
 def test_a_second_process_ends_with_one_that_is_killed(tmp_path):
     """Whatever it compiles then."""
     (tmp_path / "slow.py").write_text(

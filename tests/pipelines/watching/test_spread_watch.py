@@ -12,6 +12,7 @@ from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options
 from dtoss.watch.sharding.sharding_commit import read_load
 from dtoss.watch.watch_folder import LOAD, Home
+from pipelines.spark.session import cores
 from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.watch_batches import Watching
 from tests.dtoss.watch.streams import SECOND, change, random_asked, random_rows, run, settings_of
@@ -29,7 +30,7 @@ def streams(session, tmp_path, spreads, files=4, seed=3):
         for store in (plain, spread):
             change(Home(str(store)), asked)
         arrive(incoming, f"part{number}", [rows[row] for row in part])
-        run(Home(str(plain)), settings_of(), [rows[row] for row in part], 2, expire=30 * SECOND)
+        run(Home(str(plain)), settings_of(), [rows[row] for row in part], cores(session), expire=30 * SECOND)
         Watching(Home(str(plain)), Options(30 * SECOND)).beat()
         once(session, incoming, spread, expire=30.0, spread=spreads[number % len(spreads)])
     return plain, spread

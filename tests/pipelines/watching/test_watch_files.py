@@ -17,6 +17,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.rows.input_columns import Columns
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import EVENTS, STATE, Home
+from pipelines.spark.session import cores
 from pipelines.watch import watch_files
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.oracle import Watched
@@ -55,7 +56,7 @@ def test_a_batch_writes_what_tasks_write_in_process(session, tmp_path, unfolded,
             change(home, asking, ["s1"] if number else [])
         arrive(incoming, f"part{number}", part, "jsonl")
         once(session, incoming, there.store)
-        wanted = run(here, settings_of(ids=ids), part, 2, ids=ids).document
+        wanted = run(here, settings_of(ids=ids), part, cores(session), ids=ids).document
         found = there.batches.head().document
         assert found["counts"] == wanted["counts"]
         for kind, name in ((EVENTS, "events"), (STATE, "state")):
