@@ -37,7 +37,7 @@ def take_rows(columns: _T, rows: NDArray[Any] | slice) -> _T:
     class that writes ``take = take_rows`` has it as a method.
     """
     at = np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ else rows
-    names, declared = _declared(type(columns))  # type: ignore[arg-type]
+    names, declared = _fields_and_runs(type(columns))  # type: ignore[arg-type]
     found = {name: getattr(columns, name) for name in names}
     begins = {begin: of for begin, of in declared.items() if found[begin] is not None}
     places = dict.fromkeys(names, (at, None if isinstance(at, slice) else numbers(at)))
@@ -56,7 +56,7 @@ def join_rows(parts: Sequence[_T]) -> _T:
     """Return the rows of one or more objects as one; what is no column is the first one's. One part is not copied."""
     if len(parts) == 1:
         return parts[0]
-    names, declared = _declared(type(parts[0]))  # type: ignore[arg-type]
+    names, declared = _fields_and_runs(type(parts[0]))  # type: ignore[arg-type]
     found = {name: [getattr(part, name) for part in parts] for name in names}
     begins = {name for name in declared if found[name][0] is not None}
     return type(parts[0])(**{
@@ -66,7 +66,7 @@ def join_rows(parts: Sequence[_T]) -> _T:
 
 
 @cache
-def _declared(kind: Any) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+def _fields_and_runs(kind: Any) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Return the names of a class's fields; which of them say where runs begin, and of which others."""
     every = fields(kind)
     return tuple(one.name for one in every), {one.name: one.metadata[_RUNS] for one in every if _RUNS in one.metadata}

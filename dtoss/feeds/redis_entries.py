@@ -53,7 +53,7 @@ class RedisEntries:
                 # of one that was deleted meanwhile there are no fields
                 messages = tuple(self._message(fields) for _, fields in entries if fields)
                 ids = [id_ for id_, _ in entries]
-                return Batch(messages, ids, upto=ReadUpto(self._source, dict(enumerate(self._settled(ids)))))
+                return Batch(messages, ids, upto=ReadUpto(self._source, dict(enumerate(self._end_of_settled(ids)))))
             if self._where == UNACKNOWLEDGED:
                 self._where = NEW
             elif self._client.xautoclaim(self._stream, self._group, self._me, self._idle, count=MESSAGES_AT_ONCE)[1]:
@@ -85,23 +85,23 @@ class RedisEntries:
         except self._error as error:
             if not str(error).startswith("BUSYGROUP"):
                 raise
-            if known and at <= self._delivered(self._client.xinfo_groups(self._stream)):
+            if known and at <= self._last_delivered(self._client.xinfo_groups(self._stream)):
                 self._client.xgroup_setid(self._stream, self._group, begin)
                 while entries := self._read(None):  # they are in the log, or come anew
                     self._client.xack(self._stream, self._group, *(id_ for id_, _ in entries))
         self._begun = True
 
-    def _settled(self, mine: list[bytes]) -> tuple[int, int]:
+    def _end_of_settled(self, mine: list[bytes]) -> tuple[int, int]:
         """Return up to where all entries are in the log once mine are: those that nobody acknowledges lie behind."""
         with self._client.pipeline() as both:
             groups, held = both.xinfo_groups(self._stream).xpending(self._stream, self._group).execute()
-        found = [self._delivered(groups)]
+        found = [self._last_delivered(groups)]
         if held["pending"] > len(mine):
             some = self._client.xpending_range(self._stream, self._group, "-", "+", len(mine) + 1)
             found += map(_before, {one["message_id"] for one in some} - {*mine})
         return min(found)
 
-    def _delivered(self, groups: list[dict[str, bytes]]) -> tuple[int, int]:
+    def _last_delivered(self, groups: list[dict[str, bytes]]) -> tuple[int, int]:
         """Return the last entry that somebody of the group was given."""
         return next(_number_of(one["last-delivered-id"]) for one in groups if one["name"] == self._group.encode())
 
