@@ -13,7 +13,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.versions import Home as History
-from dtoss.serve.requests.subscription_changes import remove_subscription
+from dtoss.serve.requests.served_watch import remove_subscription
 from dtoss.watch.events.readers import forget_reader
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, table_at

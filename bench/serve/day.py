@@ -32,7 +32,7 @@ from ceps.plan.planning import with_risk
 from ceps.plan.plans import Plan
 from datasets.workloads import wave
 from dtoss.index import Index
-from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.cluster.served_plans import Placement
 from tests.dtoss.snapshots.damaged_stores import stored
 
 SLOTS, PARTITIONS, OBJECTS = 288, 128, 200_000

@@ -30,7 +30,7 @@ from bench.measuring.machine import seconds_by_process
 from bench.serve.fleet.servers import fleet
 from bench.serve.requests import pinned, serve_command
 from dtoss.index import Index
-from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.cluster.served_plans import Placement
 from pipelines.calibration.sender import Senders, Where
 
 EVERY = 0.05

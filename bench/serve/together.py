@@ -27,7 +27,7 @@ from bench.measuring.verdicts import Goals
 from bench.serve.fleet.servers import CORES, Load, counted, fleet, made_store, towns_index
 from bench.serve.workers import memory_of
 from dtoss.index import Index
-from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.cluster.served_plans import Placement
 from dtoss.snapshots.lineage import files_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.cluster.several import dealt

@@ -33,7 +33,6 @@ from dtoss.serve.routes import (
     batch_queries,
     map,
     map_queries,
-    object_by_id,
     ogc_features,
     operations,
     peer_questions,
@@ -42,7 +41,6 @@ from dtoss.serve.routes import (
     static_pages,
     subscriptions,
     tiles,
-    watch_events,
     window_queries,
 )
 from dtoss.serve.routes.schemas import ANYTHING, problems
@@ -93,13 +91,13 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
     app = Litestar(
         [
             *point_queries.handlers(state, desk.gathering),
-            *object_by_id.handlers(state),
+            *point_queries.object_handlers(state),
             *batch_queries.handlers(state, held),
             *positions.handlers(state, held),
             *tiles.handlers(state),
             *map_queries.handlers(state, held),
             *map.handlers(state),
-            *watch_events.handlers(state),
+            *subscriptions.event_handlers(state),
             *subscriptions.handlers(state, held),
             *window_queries.handlers(state),
             *peer_questions.handlers(state, held),

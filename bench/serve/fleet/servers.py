@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import dtoss
 from dtoss.index import Index
-from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.cluster.served_plans import Placement
 from tests.dtoss.serve.cluster.several import free_ports, write_plan
 from tests.dtoss.snapshots.damaged_stores import stored
 

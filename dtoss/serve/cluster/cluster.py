@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from dtoss.client.address import Peers
 from dtoss.locks import Lock
-from dtoss.serve.cluster.link import Link, Reply
-from dtoss.serve.cluster.plan_placement import Placement, first_by_rank
-from dtoss.serve.cluster.wire_messages import UNSAID, WIRE_SPOKEN, Wire, read_wire, unread
+from dtoss.serve.cluster.served_plans import Placement, first_by_rank
+from dtoss.serve.cluster.wire_messages import UNSAID, WIRE_SPOKEN, Link, Reply, Wire, read_wire, unread
 from dtoss.serve.core.problems import Problem
 from dtoss.shards.merge_answers import NOBODY
 from dtoss.shards.share import Share

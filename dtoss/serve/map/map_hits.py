@@ -15,8 +15,7 @@ from dtoss.index import Index
 from dtoss.queries.cell_of import outline_at
 from dtoss.queries.covered import Shape, polygons_of
 from dtoss.queries.find_by_id import Place
-from dtoss.serve.answers.json_out import json_value
-from dtoss.serve.answers.one_object import id_of, seen_at, seen_of
+from dtoss.serve.answers.json_out import id_of, json_value, seen_at, seen_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.query_pieces import found_within
 from dtoss.serve.core.pool import Stop

@@ -22,7 +22,7 @@ from dtoss.serve.map.subscriptions_in_view import FenceSource
 from dtoss.serve.map.watch_activity import Happening
 from dtoss.serve.observability.partition_counts import MOST_PARTITIONS, HomeCounts, Homes, PartitionCounts, mark_of
 from dtoss.serve.windows.open_windows import OpenWindows
-from dtoss.serve.windows.window_status import WindowNews
+from dtoss.serve.windows.window_responses import WindowNews
 from dtoss.tiles.map_frame import Frame
 
 WINDOW_SECONDS = 6.0

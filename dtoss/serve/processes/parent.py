@@ -115,7 +115,7 @@ def _check_certificate(settings: Settings) -> None:
 
 def _check_plan(settings: Settings) -> None:
     from dtoss.client.address import read_peers
-    from dtoss.serve.cluster.plan_placement import read_placement
+    from dtoss.serve.cluster.served_plans import read_placement
     from dtoss.snapshots.store import Store
 
     if settings.server is None:
@@ -175,8 +175,7 @@ def _run(
     from dtoss.serve.auth.admission import doors_of
     from dtoss.serve.map.map_files import files_of
     from dtoss.serve.map.static_files import load_static_files
-    from dtoss.serve.observability.audit import Audit
-    from dtoss.serve.observability.log_lines import Log
+    from dtoss.serve.observability.log_lines import Audit, Log
     from dtoss.serve.observability.metrics import forget
     from dtoss.serve.observability.partition_counts import HomeCounts
     from dtoss.serve.observability.shared_counts import SharedCounts

@@ -36,15 +36,14 @@ from dtoss.serve.answers.open_snapshots import OPEN_GENERATIONS, ServedSnapshot,
 from dtoss.serve.app import application
 from dtoss.serve.auth.admission import doors_of
 from dtoss.serve.cluster.cluster import PeerGroup
-from dtoss.serve.cluster.plan_placement import Placement, read_placement
+from dtoss.serve.cluster.served_plans import Placement, read_placement
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
 from dtoss.serve.core.pool import Pool, Unread
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.map.map_files import PageFiles
 from dtoss.serve.map.map_state import Showing, settle
 from dtoss.serve.observability.access_log import Accesses
-from dtoss.serve.observability.audit import Audit
-from dtoss.serve.observability.log_lines import Log
+from dtoss.serve.observability.log_lines import Audit, Log
 from dtoss.serve.observability.metrics import Metrics, fresh_families
 from dtoss.serve.observability.partition_counts import HomeCounts, Homes
 from dtoss.serve.observability.shared_counts import SharedCounts
@@ -55,7 +54,7 @@ from dtoss.serve.reload.prepare import adopt_snapshot
 from dtoss.serve.reload.snapshot_watcher import Watcher
 from dtoss.serve.requests.hot_protocol import Desk, HotProtocol
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.serve.windows.window_status import families
+from dtoss.serve.windows.window_responses import families
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,13 +36,11 @@ from dtoss.locks import Lock
 from dtoss.mapped_index import index_of_files, map_files, verify_files
 from dtoss.queries.open_snapshot import runs_of
 from dtoss.save_index import SnapshotRecord
-from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
-from dtoss.serve.cluster.plan_placement import all_of_it, facts_of_share, held_by_plan
+from dtoss.serve.answers.open_snapshots import Conditions, ServedSnapshot, Serving, untold
+from dtoss.serve.cluster.served_plans import all_of_it, facts_of_share, held_by_plan
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.core.served_conditions import Conditions, untold
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.tiles.snapshot_facts import MapFacts, length_unit
-from dtoss.serve.tiles.tiling import Tiles
+from dtoss.serve.tiles.tiling import MapFacts, Tiles, length_unit
 from dtoss.shards.share import Share
 from dtoss.snapshots.lineage import LOOKED_THROUGH
 from dtoss.snapshots.retention import snapshot_of

@@ -22,11 +22,10 @@ from dtoss.client.address import Peers, read_peers
 from dtoss.commits.chain import HINT
 from dtoss.errors import InputError, StoreError
 from dtoss.index import Index
-from dtoss.serve.answers.open_snapshots import ServedSnapshot
+from dtoss.serve.answers.open_snapshots import Conditions, ServedSnapshot
 from dtoss.serve.cluster.cluster import PeerGroup
-from dtoss.serve.cluster.plan_placement import Placement, read_placement
+from dtoss.serve.cluster.served_plans import Placement, read_placement
 from dtoss.serve.core.pool import yield_processor
-from dtoss.serve.core.served_conditions import Conditions
 from dtoss.serve.reload.prepare import ONE_AT_A_TIME, Head, Took, head_of, keep_open, prepare
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.snapshots.store import Store

@@ -18,10 +18,10 @@ from dtoss.hits import Hits
 from dtoss.serve.answers.json_out import HITS_A_PIECE, headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, tag_of, wants_arrow
-from dtoss.serve.bulk.hit_rows import Form, encode_rows, rows_of_hits
+from dtoss.serve.bulk.query_pieces import Form, encode_rows, rows_of_hits
 from dtoss.serve.core.pool import ClientGone, Stop, client_gone
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.observability.audit import note
+from dtoss.serve.observability.log_lines import note
 from dtoss.serve.state.worker_state import WorkerState
 
 T = TypeVar("T")

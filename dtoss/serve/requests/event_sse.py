@@ -1,24 +1,58 @@
-"""A stream of server-sent events: each piece goes out before the next one is made, however slowly a client reads."""
+"""Server-sent events: each piece goes out before the next one is made, however slowly a client reads."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from time import perf_counter
 from typing import Any
 
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import DtossError
 from dtoss.serve.answers.responses import Asker
-from dtoss.serve.core.pool import ClientGone
+from dtoss.serve.core.pool import Client, ClientGone, client_gone
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.events.event_chunks import EventFilter
 from dtoss.serve.events.event_reader import Reading
 from dtoss.serve.events.tail import Listener
-from dtoss.serve.requests import server_sent
+from dtoss.serve.requests.front import LASTS
 from dtoss.serve.rights.sight import token_of
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.watch.events.cursor import Cursor
+
+NOTHING_NEW = b": nothing new\n\n"
+"""What a stream says that has had nothing to tell for a while."""
+_HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+
+
+@contextmanager
+def listening(client: Client, woken: asyncio.Event) -> Iterator[asyncio.Future[None]]:
+    """Give what is done once a client has gone away, which wakes its stream."""
+    gone = asyncio.ensure_future(client_gone(client))
+    gone.add_done_callback(lambda _: woken.set())
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+
+
+async def begin(scope: Any, send: Any) -> None:
+    """Send the head of a stream: from here on it lasts, and is no slow request."""
+    await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+    scope[LASTS] = perf_counter()
+
+
+async def was_woken(woken: asyncio.Event, seconds: float) -> bool:
+    """Return whether a stream was woken within some seconds; the next time counts anew."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await woken.wait()
+        woken.clear()
+        return True
+    return False
+
 
 AGAIN_MS = 2_000
 """After which clients are told to connect again."""
@@ -55,10 +89,10 @@ class EventStream(ASGIResponse):
             if self._reading is not None:
                 self._share(self._reading)
             with (
-                server_sent.listening(self._request, listener.woken) as gone,
+                listening(self._request, listener.woken) as gone,
                 self._state.doors.listening(token, listener.end),
             ):
-                await server_sent.begin(scope, send)
+                await begin(scope, send)
                 await self._piece(b"retry: %d\n%b" % (AGAIN_MS, b"" if self._first[1] else self._place()), 0)
                 await self._piece(*self._first)
                 self._first = (memoryview(b""), 0)
@@ -91,7 +125,7 @@ class EventStream(ASGIResponse):
             await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
         elif self._reading is not None or (newest.head is not None and self._at < newest.head):
             await self._piece(*await self._read())
-        elif not await server_sent.was_woken(listener.woken, self._due - loop.time()):
+        elif not await was_woken(listener.woken, self._due - loop.time()):
             await self._piece(self._quiet(), 0)
 
     async def _read(self) -> tuple[memoryview, int]:
@@ -152,7 +186,7 @@ class EventStream(ASGIResponse):
 
     def _quiet(self) -> bytes:
         """Return what is said where there is nothing to tell."""
-        return self._place() if self._at != self._said else server_sent.NOTHING_NEW
+        return self._place() if self._at != self._said else NOTHING_NEW
 
     def _place(self) -> bytes:
         """Return what tells a client where it stands, though there is no event."""

@@ -24,7 +24,7 @@ from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, PEER, is_pass
 from dtoss.serve.core.pool import Unread
 from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.core.server_settings import Limits
-from dtoss.serve.observability.audit import ASKER, NOTED_HITS, NOTED_PLACES, Audit
+from dtoss.serve.observability.log_lines import ASKER, NOTED_HITS, NOTED_PLACES, Audit
 from dtoss.serve.requests.hot_requests import with_plain_numbers
 from dtoss.serve.state.worker_state import WorkerState
 

@@ -19,20 +19,27 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
-from dtoss.serve.answers.json_out import etag
-from dtoss.serve.answers.one_object import ObjectQuestion, object_answer
+from dtoss.serve.answers.json_out import ObjectQuestion, etag, object_answer
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.auth.admission import HEADER
 from dtoss.serve.auth.tokens import ADMITTED
 from dtoss.serve.cluster.wire_messages import WIRE_HEADER, WIRE_SAID
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.observability.audit import ASKER, hits_in
+from dtoss.serve.observability.log_lines import ASKER, hits_in
 from dtoss.serve.observability.shared_counts import HOT_ROUTES
 from dtoss.serve.requests.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle
 from dtoss.serve.requests.front import REQUEST_ID, RequestIds
-from dtoss.serve.requests.hot_requests import Reading, read_target, reading_of
-from dtoss.serve.requests.request_batches import HOT_RANGE, OBJECT, WINDOWS_ROUTE, Gathering, Target
+from dtoss.serve.requests.hot_requests import (
+    HOT_RANGE,
+    OBJECT,
+    WINDOWS_ROUTE,
+    Gathering,
+    Reading,
+    Target,
+    read_target,
+    reading_of,
+)
 from dtoss.serve.state.worker_state import WorkerState
 
 ELSEWHERE = frozenset(

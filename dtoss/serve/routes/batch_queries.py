@@ -22,12 +22,16 @@ from dtoss.names import position_names
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, unless_modified, wants_arrow
-from dtoss.serve.bulk.hit_rows import BATCH_HITS, Form, Rows, check_columns, column_stream, encode_rows
-from dtoss.serve.bulk.places_in import Places, is_arrow, places_in, read_shapes
 from dtoss.serve.bulk.query_pieces import (
+    BATCH_HITS,
     SMALLER_SHAPES,
+    Form,
+    Rows,
+    check_columns,
     check_hits,
+    column_stream,
     count_within,
+    encode_rows,
     found_within,
     hits_of_steps,
     list_hits,
@@ -35,10 +39,10 @@ from dtoss.serve.bulk.query_pieces import (
     nearest,
     within_radius,
 )
-from dtoss.serve.bulk.request_bodies import Bodies, of_corners
+from dtoss.serve.bulk.request_bodies import Bodies, Places, is_arrow, of_corners, places_in, read_shapes
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.observability.audit import counting, note
+from dtoss.serve.observability.log_lines import counting, note
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.rights.sight import Sight, sight_of
 from dtoss.serve.routes.parameters import ends_of, names_of, numbers_of, sides, takes

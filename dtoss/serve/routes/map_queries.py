@@ -12,8 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.kinds.searches import DEFAULT_K
-from dtoss.serve.answers.json_out import JSON_TYPE
-from dtoss.serve.answers.one_object import no_object
+from dtoss.serve.answers.json_out import JSON_TYPE, no_object
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified
 from dtoss.serve.bulk.query_pieces import middles_of
@@ -28,7 +27,7 @@ from dtoss.serve.map.map_hits import (
     polygon_drawn,
     positions_in,
 )
-from dtoss.serve.observability.audit import note
+from dtoss.serve.observability.log_lines import note
 from dtoss.serve.rights.sight import sight_of
 from dtoss.serve.routes.parameters import Snapshot, Where, check_condition, told
 from dtoss.serve.routes.point_queries import evaluate

@@ -18,38 +18,52 @@ from litestar.response.base import ASGIResponse
 from dtoss.geometry.space import NO_CRS
 from dtoss.names import did_you_mean
 from dtoss.queries.covered import boxes_of
-from dtoss.serve.answers.json_out import JSON_TYPE
-from dtoss.serve.answers.one_object import id_of, seen_at
+from dtoss.serve.answers.json_out import JSON_TYPE, id_of, seen_at
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, kept_answer, unless_modified
 from dtoss.serve.bulk.query_pieces import middles_of
-from dtoss.serve.core.cursors import Cursor, check_question, first_of_page, question_sum, unknown_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.observability.audit import note
-from dtoss.serve.ogc.cell_pages import regions_of
+from dtoss.serve.observability.log_lines import note
 from dtoss.serve.ogc.collections import (
     COLLECTIONS,
     CONFORMS,
     CRS84,
+    GEOJSON,
     OBJECT_POINTS,
     REGION_SHAPES,
     Collection,
+    Page,
     box_of,
     collections_of,
     extent_of,
+    feature_at,
+    features_of,
     interval_of,
+    pieces_of,
+    region_features,
     times_of,
 )
-from dtoss.serve.ogc.features import GEOJSON, Page, feature_at, features_of, pieces_of, region_features
-from dtoss.serve.ogc.pages_by_id import Box, Choice
+from dtoss.serve.ogc.pages_by_id import Box, Choice, regions_of
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.requests.front import MIN_SEQ
 from dtoss.serve.requests.served_watch import home_of, of_watch
 from dtoss.serve.rights.sight import Sight, check_whole, sight_of
 from dtoss.serve.routes.map_queries import check_alone
 from dtoss.serve.routes.ogc_watch import NO_INTERVAL, watch_feature, watch_page
-from dtoss.serve.routes.parameters import Ids, Snapshot, Where, check_condition, told
+from dtoss.serve.routes.parameters import (
+    Cursor,
+    Ids,
+    Snapshot,
+    Where,
+    check_condition,
+    check_question,
+    first_of_page,
+    question_sum,
+    told,
+    unknown_cursor,
+    write_cursor,
+)
 from dtoss.serve.routes.point_queries import both_of
 from dtoss.serve.routes.schemas import (
     ANYTHING,

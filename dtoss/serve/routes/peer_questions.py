@@ -18,8 +18,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space
 from dtoss.kinds.kind import Question
-from dtoss.serve.answers.json_out import JSON_TYPE
-from dtoss.serve.answers.one_object import ObjectQuestion
+from dtoss.serve.answers.json_out import JSON_TYPE, ObjectQuestion
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, header_of
 from dtoss.serve.auth.tokens import PEER

@@ -1,16 +1,16 @@
-"""Questions about one place: a route ``GET /KIND`` for each kind of question."""
+"""Questions about one place, a route ``GET /KIND`` for each kind, and about one object: ``GET /objects/{id}``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import orjson
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import QueryParameter
+from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.conditions.matching_objects import schema_of
@@ -20,20 +20,49 @@ from dtoss.index import Index
 from dtoss.kinds.all_kinds import OF_PLACES
 from dtoss.kinds.kind import Kind, Question, Tells
 from dtoss.kinds.searches import COUNT, KNN
+from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, ObjectQuestion, no_object, object_answer
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, kept_answer, unless_modified, wants_arrow
 from dtoss.serve.bulk.query_pieces import check_hits
-from dtoss.serve.core.cursors import Cursor, check_question, first_of_page, question_sum, unknown_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
-from dtoss.serve.observability.audit import hits_in, note
+from dtoss.serve.observability.log_lines import hits_in, note
 from dtoss.serve.requests.chunked_responses import answer_of_hits
-from dtoss.serve.requests.request_batches import GATHERED, MOST, Gathering, Target
-from dtoss.serve.rights.sight import Sight, sight_of
-from dtoss.serve.routes.parameters import check_condition, coordinates, ends_of, names_of, numbers_of, takes, told
-from dtoss.serve.routes.schemas import HITS, LOCATED, ONE_COUNT, PAGE, responses
-from dtoss.serve.scatter_gather.cluster_index import Answers, answers_of
+from dtoss.serve.requests.hot_requests import GATHERED, MOST, Gathering, Target
+from dtoss.serve.rights.sight import Sight, check_whole, sight_of
+from dtoss.serve.routes.parameters import (
+    Cursor,
+    Ids,
+    Snapshot,
+    check_condition,
+    check_question,
+    coordinates,
+    ends_of,
+    first_of_page,
+    names_of,
+    numbers_of,
+    question_sum,
+    takes,
+    told,
+    unknown_cursor,
+    write_cursor,
+)
+from dtoss.serve.routes.schemas import (
+    ANYTHING,
+    HITS,
+    ID,
+    LOCATED,
+    NUMBER,
+    ONE_COUNT,
+    PAGE,
+    POLYGON_SCHEMA,
+    also,
+    array,
+    responses,
+)
+from dtoss.serve.routes.schemas import told as titled
+from dtoss.serve.scatter_gather.cluster_index import Answers, answers_of, cluster_of
 from dtoss.serve.state.worker_state import WorkerState
 
 NO_OBJECT = "the index is empty: no object owns a place"
@@ -218,3 +247,53 @@ def answer_gathered(request: Asker, served: ServedSnapshot, body: bytes) -> ASGI
 def told_json(request: Asker, served: ServedSnapshot, **values: Any) -> ASGIResponse:
     """Return an answer of some values and the snapshot's name."""
     return kept_answer(request, served, orjson.dumps({"snapshot": served.name, **values}))
+
+
+OBJECT_ANSWER = also(
+    titled("ObjectAnswer", id=ID, attributes=ANYTHING),
+    lon=NUMBER, lat=NUMBER, x=NUMBER, y=NUMBER, neighbours=array(ID), cell=POLYGON_SCHEMA, area=NUMBER,
+)  # fmt: skip
+
+
+def object_handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the route of an object."""
+    serving = state.serving
+
+    @get("/objects/{object_id:path}", opt={"responses": responses(OBJECT_ANSWER, arrow=True)})
+    async def one(
+        request: Asker,
+        object_id: Annotated[str, PathParameter(description="Of the object, such as 42.")],
+        neighbours: Annotated[
+            bool, QueryParameter(description="Also the objects whose cells share an edge with its own.")
+        ] = True,
+        cell: Annotated[
+            bool, QueryParameter(description="Also its Voronoi cell as GeoJSON, and the cell's area.")
+        ] = False,
+        ids: Ids = "number",
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Return where an object is, what it carries, and whose cells touch its own."""
+        text = object_id.removeprefix("/")
+        served = serving.named(snapshot)
+        if same := unless_modified(request, served):
+            return same
+        arrow = wants_arrow(request)
+
+        sight, cluster = sight_of(state, request, served), cluster_of(state, served)
+        if cell:
+            check_whole(sight.token, "a cell")
+
+        async def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
+            seen, columns = sight.condition(None), sight.token.columns
+            asked = ObjectQuestion(text, arrow, neighbours, cell, ids == "string", seen, columns)
+            return object_answer(served, asked) if cluster is None else await cluster.one(asked, stop)
+
+        try:
+            body, place = await state.pool.run_steps(request, work)
+        except KeyError:
+            raise no_object(served, text) from None
+        state.accesses.many(*place, None, None)
+        note(request.scope, hits=1)
+        return kept_answer(request, served, body, ARROW_TYPE if arrow else JSON_TYPE)
+
+    return [one]

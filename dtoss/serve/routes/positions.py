@@ -26,8 +26,7 @@ from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, header_of
 from dtoss.serve.auth.tokens import ADMITTED
 from dtoss.serve.bulk.arrow_in import Bytes, table_in, too_many_rows
-from dtoss.serve.bulk.places_in import AS_JSON
-from dtoss.serve.bulk.request_bodies import Bodies
+from dtoss.serve.bulk.request_bodies import AS_JSON, Bodies
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.routes.schemas import (

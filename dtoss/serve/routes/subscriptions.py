@@ -1,9 +1,10 @@
-"""Subscriptions of the watch: listed for all who may ask, changed by those whose token subscribes."""
+"""The watch by requests: its subscriptions, listed and changed, and its events as a stream or as pages."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import orjson
@@ -14,14 +15,26 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, header_of
 from dtoss.serve.bulk.request_bodies import Bodies, of_bytes
+from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.events.event_chunks import EventFilter
+from dtoss.serve.events.event_reader import Reading, beginning_of, page_behind
+from dtoss.serve.requests.event_sse import EventStream
 from dtoss.serve.requests.front import REQUEST_ID
-from dtoss.serve.requests.served_watch import asked_of, home_of, of_watch
-from dtoss.serve.requests.subscription_changes import add_subscriptions, list_subscriptions, one, remove_subscription
-from dtoss.serve.rights.own_subscriptions import check_own
-from dtoss.serve.rights.sight import token_of
+from dtoss.serve.requests.served_watch import (
+    add_subscriptions,
+    asked_of,
+    home_of,
+    list_subscriptions,
+    of_watch,
+    one,
+    remove_subscription,
+)
+from dtoss.serve.rights.sight import check_own, own_of, token_of
 from dtoss.serve.routes.schemas import (
     ANYTHING,
+    FLAG,
+    LONG,
     MULTI_POLYGON,
     NATURAL,
     NUMBER,
@@ -36,11 +49,15 @@ from dtoss.serve.routes.schemas import (
     choice,
     fields,
     geojson,
+    maybe,
     one_of,
+    open_ended,
+    problems,
     responses,
     told,
 )
 from dtoss.serve.state.worker_state import WorkerState
+from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.subscriptions.changes import Change
 
 MOST_SUBSCRIPTIONS = 10_000
@@ -97,7 +114,7 @@ BODY = {
         "application/x-ndjson": {"schema": {**STRING, "description": "A subscription or a Feature on each line."}},
     },
 }
-After: TypeAlias = Annotated[str | None, QueryParameter(max_length=4_000, description="The id before the first.")]
+AfterId: TypeAlias = Annotated[str | None, QueryParameter(max_length=4_000, description="The id before the first.")]
 Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MOST_SUBSCRIPTIONS, description="Subscriptions of the page.")]
 Id: TypeAlias = Annotated[str, PathParameter(description="Of the subscription, such as station.")]
 
@@ -132,7 +149,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         return answer({"watch": settings.watch, "change": change, **facts})
 
     @get("/subscriptions", opt={"responses": responses(SUBSCRIPTIONS_SAID, kept=False)})
-    async def all_of_them(request: Asker, after: After = None, limit: Limit = USUALLY_LISTED) -> ASGIResponse:
+    async def all_of_them(request: Asker, after: AfterId = None, limit: Limit = USUALLY_LISTED) -> ASGIResponse:
         """Return the subscriptions of the watch by id, with counts of their events, page by page."""
         pages, served, most = asked_of(state), serving.now, state.sizes.subscriptions_page
         token = token_of(request)
@@ -188,3 +205,105 @@ def _as_sent(request: Asker, given: str) -> str:
     """Return the id that a target ends in: what the framework gives has lost slashes at its ends, and second ones."""
     _, _, name = request.scope["raw_path"].partition(b"/subscriptions/")
     return unquote(name.decode("latin-1")) if name else given.removeprefix("/")
+
+
+T = TypeVar("T")
+MOST_EVENTS = 10_000
+"""Of a page."""
+LAST = "last-event-id"
+"""The header in which clients that connect again send the last id that they have."""
+EVENT_KIND: Schema = {
+    "title": "EventKind",
+    "type": "string",
+    "enum": ["enter", "leave", "cross", "dwell", "inside", "reset"],
+}
+WATCHED_ID: Schema = {
+    "type": ["integer", "string", "null"], "format": "int64",
+    "description": "The object as its rows have it; numbers above 2^53 lose digits where numbers are float64.",
+}  # fmt: skip
+_MOMENT: Schema = {"type": ["string", "number", "null"], "description": "ISO 8601, or seconds since 1970."}
+_NUMBER, _TEXT = maybe(NUMBER), maybe(STRING)
+EVENT = open_ended(
+    fields(
+        "Event", ("id", "subscription", "kind"), id=STRING, subscription=STRING, version=maybe(LONG), kind=EVENT_KIND,
+        object=WATCHED_ID, t=_MOMENT, t_before=_MOMENT, t_cross=_MOMENT, near=WATCHED_ID,
+        lon=_NUMBER, lat=_NUMBER, x=_NUMBER, y=_NUMBER, distance=_NUMBER, batch=LONG, reason=_TEXT,
+        meta={"description": "Any JSON: that of the subscription."},
+    )
+)  # fmt: skip
+EVENTS_PAGE = told(
+    "EventsPage", watch=STRING, events=array(EVENT), next={**STRING, "description": "For after."},
+    more={**FLAG, "description": "Whether there may be more behind next now."},
+)  # fmt: skip
+ANSWERS = {
+    200: {
+        "description": "Events, a line of JSON each, with their ids; a page of them where limit is given.",
+        "content": {"application/json": {"schema": EVENTS_PAGE}, "text/event-stream": {"schema": STRING}},
+    }
+} | problems("What is wrong with the request; 410 where events behind the id are gone.")
+AfterEvent: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(
+        max_length=100,
+        description="The id of the last event that is known, such as 12-34, or beginning for all that are left. The "
+        "header Last-Event-ID comes before it. Without both: what is committed from now on.",
+    ),
+]
+EventLimit: TypeAlias = Annotated[
+    int | None,
+    QueryParameter(ge=1, le=MOST_EVENTS, description="A page of so many events, at the most, and no stream."),
+]
+Subscriptions: TypeAlias = Annotated[
+    list[str] | None, QueryParameter(description="Only events of this subscription; may stand again.")
+]
+Kinds: TypeAlias = Annotated[
+    list[Literal["enter", "leave", "cross", "dwell", "inside", "reset"]] | None,
+    QueryParameter(title=EVENT_KIND["title"], description="Only events of this kind; may stand again."),
+]
+
+
+def event_handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the route of events."""
+
+    @get("/events", opt={"responses": ANSWERS})
+    async def events(
+        request: Asker,
+        after: AfterEvent = None,
+        limit: EventLimit = None,
+        subscription: Subscriptions = None,
+        kind: Kinds = None,
+    ) -> ASGIResponse:
+        """Return the events of the watch in their order, each once, as server-sent events; as a page with limit."""
+        home = home_of(state)
+        own = own_of(token_of(request))
+        wanted = EventFilter(tuple(subscription or ()), tuple(kind or ()), own)
+        last = request.headers.get(LAST) or None
+        given, name = (after, "after") if last is None else (last, "Last-Event-ID")
+
+        def begin(stop: Stop) -> Cursor:
+            return beginning_of(home, given, name, own=own is not None)
+
+        async def run(work: Callable[[Stop], T]) -> T:
+            with of_watch(state):
+                return await state.pool.run(request, work)
+
+        if limit is not None:
+            served = state.serving.now
+            seconds = state.paces.page * state.settings.limits.pool_seconds
+            page = await run(
+                lambda stop: page_behind(home, begin(stop), wanted, limit, seconds, served.name, stop, state.sizes)
+            )
+            state.metrics.sent_events(page.count)
+            return answer_of_now(served, page.body)
+
+        def first(stop: Stop) -> tuple[Reading, tuple[memoryview, int]]:
+            reading = Reading(home, begin(stop), wanted, state.sizes.event_part)
+            if given is None:
+                reading.done = True
+                return reading, (memoryview(b""), 0)
+            return reading, reading.more(stop)
+
+        reading, found = await run(first)
+        return EventStream(state, request, reading, wanted, found)
+
+    return [events]

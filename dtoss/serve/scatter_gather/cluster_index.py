@@ -20,16 +20,15 @@ from dtoss.index import Index
 from dtoss.kinds.alone import Alone, raw_table
 from dtoss.kinds.hit_tables import SATISFIED, hits_of_table
 from dtoss.kinds.kind import A, Question, Tells
-from dtoss.serve.answers.one_object import ObjectQuestion, object_answer
+from dtoss.serve.answers.json_out import ObjectQuestion, object_answer
 from dtoss.serve.answers.open_snapshots import GIVEN, ClusterOptions, ServedSnapshot
-from dtoss.serve.bulk.hit_rows import Form, Rows
-from dtoss.serve.bulk.places_in import read_shapes
-from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits, found_within
+from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, Form, Rows, check_hits, found_within
+from dtoss.serve.bulk.request_bodies import read_shapes
 from dtoss.serve.cluster.cluster import Away, NotHeld, PeerGroup, Slow
-from dtoss.serve.cluster.link import Reply
 from dtoss.serve.cluster.wire_messages import (
     PartialAnswer,
     PeerQuestion,
+    Reply,
     in_older_words,
     least_minor,
     pack_question,
@@ -37,7 +36,7 @@ from dtoss.serve.cluster.wire_messages import (
 )
 from dtoss.serve.core.pool import Stop, Until
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.observability.audit import askers
+from dtoss.serve.observability.log_lines import askers
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, NobodyHolds, ShareQuestion, Together, answered_by
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from dtoss.serve.events.tail import Tail
     from dtoss.serve.map.map_state import Showing
     from dtoss.serve.observability.access_log import Accesses
-    from dtoss.serve.observability.audit import Audit
-    from dtoss.serve.observability.log_lines import Log
+    from dtoss.serve.observability.log_lines import Audit, Log
     from dtoss.serve.observability.metrics import Metrics
 
 

@@ -134,7 +134,7 @@ def route(
     from dtoss.client.address import read_peers
     from dtoss.geometry.space import as_positions
     from dtoss.partitioning.partition_bounds import far_of_radius, owners_that_may
-    from dtoss.serve.cluster.plan_placement import rank, read_placement
+    from dtoss.serve.cluster.served_plans import rank, read_placement
     from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
     from dtoss.snapshots.store import Store
 

@@ -13,7 +13,7 @@ import pytest
 import ceps
 from ceps import Patterns, ServerType
 from ceps.rollout.kubernetes import FILES, PROCESS_BYTES, SECRET, write_manifests
-from dtoss.serve.cluster.plan_placement import read_placement
+from dtoss.serve.cluster.served_plans import read_placement
 from tests.ceps.instances import servers, waves
 from tests.ceps.rollout.pods import items_of
 

@@ -20,7 +20,7 @@ from ceps.rollout.kubernetes import write_manifests
 from dtoss.client.address import read_peers
 from dtoss.serve.auth.admission import Hosts, doors_of
 from dtoss.serve.cluster.cluster import PeerGroup
-from dtoss.serve.cluster.plan_placement import read_placement
+from dtoss.serve.cluster.served_plans import read_placement
 from dtoss.serve.core.server_settings import Settings
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.command.app import command_line

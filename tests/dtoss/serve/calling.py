@@ -11,7 +11,7 @@ import numpy as np
 
 from dtoss.kinds.kind import Search, Shapes
 from dtoss.kinds.shapes import question_of_shapes
-from dtoss.serve.answers.one_object import ObjectQuestion
+from dtoss.serve.answers.json_out import ObjectQuestion
 from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, TELLER, WRITER
 from dtoss.serve.cluster.wire_messages import pack_question
 from dtoss.serve.core.server_settings import Limits

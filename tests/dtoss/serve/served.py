@@ -24,18 +24,17 @@ import dtoss
 from dtoss.conditions import matching_objects
 from dtoss.fresh.intake import Receipt
 from dtoss.log.read_upto import together
-from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
+from dtoss.serve.answers.open_snapshots import Conditions, ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.admission import Hosts
 from dtoss.serve.auth.tokens import EVERYBODY, Token
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
 from dtoss.serve.core.pool import Pool, Unread
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.core.served_conditions import Conditions
 from dtoss.serve.core.server_settings import PACES, USUAL_SIZES, Settings
 from dtoss.serve.map.map_files import files_of
 from dtoss.serve.map.map_state import Showing
-from dtoss.serve.observability.audit import Audit
+from dtoss.serve.observability.log_lines import Audit
 from dtoss.serve.observability.partition_counts import HomeCounts
 from dtoss.serve.requests.hot_protocol import HotProtocol
 from dtoss.serve.state.worker_state import WorkerState

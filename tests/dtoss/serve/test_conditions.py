@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from dtoss.serve.answers.open_snapshots import Conditions
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.core.served_conditions import Conditions
 from tests.dtoss.serve.served import before_each_evaluation, nothing_is_evaluated
 from tests.dtoss.serve.watched import OBJECTS, WAIT, town
 

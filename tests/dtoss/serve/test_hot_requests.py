@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from dtoss.geometry.space import space_of
-from dtoss.serve.requests import request_batches
-from dtoss.serve.requests.hot_requests import HOT_KNN, read_target, reading_of
-from dtoss.serve.requests.request_batches import Gathering, Target
+from dtoss.serve.requests import hot_requests
+from dtoss.serve.requests.hot_requests import HOT_KNN, Gathering, Target, read_target, reading_of
 
 READING = reading_of(space_of(), 1_000, 1_000, 8_192)
 
@@ -37,7 +36,7 @@ def test_radii_that_are_none_are_left_to_the_framework(target, radius):
 def test_questions_left_to_the_long_way_are_not_in_the_access_log_nor_is_their_k(monkeypatch):
     """As those of a turn are whose hits other servers of a plan may have."""
     found = SimpleNamespace(reads=np.ones(3))
-    monkeypatch.setattr(request_batches, "hot_bodies", lambda *_: ([b"a", None, b"c"], found))
+    monkeypatch.setattr(hot_requests, "hot_bodies", lambda *_: ([b"a", None, b"c"], found))
     served = SimpleNamespace(share=None)
     state = Mock(serving=SimpleNamespace(now=served))
 

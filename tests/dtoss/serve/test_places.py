@@ -517,14 +517,14 @@ def test_one_who_reads_nothing_holds_up_nobody(sphere):
 
 def test_a_question_on_the_short_way_that_fails_is_asked_on_the_long_one(sphere, monkeypatch):
     """Where a kernel's call breaks for a group, each is answered by itself."""
-    from dtoss.serve.requests import request_batches
+    from dtoss.serve.requests import hot_requests
 
     def broken(*_):
         raise RuntimeError("no")
 
     with Asker(sphere) as asker:
         usual = asker.raw("/knn?lon=10&lat=50", X_Request_Id="a")
-        monkeypatch.setattr(request_batches, "hot_bodies", broken)
+        monkeypatch.setattr(hot_requests, "hot_bodies", broken)
         assert asker.raw("/knn?lon=10&lat=50", X_Request_Id="a")[2] == usual[2]
         assert sphere.heard.events[-1][0] == "gathering failed"
 

@@ -17,11 +17,11 @@ from dtoss.client.address import read_peers
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError
 from dtoss.serve.cluster.cluster import PeerGroup
-from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.cluster.served_plans import Placement
 from dtoss.serve.core.server_settings import Paces, Settings
 from dtoss.serve.reload import prepare, snapshot_watcher
 from dtoss.serve.reload.prepare import first_snapshot, head_of, load_kernels, warm
-from dtoss.serve.tiles import snapshot_facts
+from dtoss.serve.tiles import tiling
 from dtoss.snapshots.store import Store
 from tests.dtoss.scenes import rows
 from tests.dtoss.serve.cluster.several import write_peers, write_plan
@@ -221,7 +221,7 @@ def test_what_open_pages_ask_for_is_made_before_they_do(store, monkeypatch, page
         def made(*_, **__):
             raise AssertionError("it is made when it is asked for")
 
-        monkeypatch.setattr(snapshot_facts, "view_of", made)
+        monkeypatch.setattr(tiling, "view_of", made)
         if pages:
             assert worker.serving.now.map_facts.told()["partitions"] == 3
         else:
@@ -233,7 +233,7 @@ def test_an_end_while_a_page_is_served_is_no_failure(store, monkeypatch):
     with watched(store, pages=lambda: 1) as worker:
         commit(store, 1)
         stop = worker.watcher.stop
-        monkeypatch.setattr(snapshot_facts.MapFacts, "_column", lambda *_: stop() or {"name": "speed"}, raising=True)
+        monkeypatch.setattr(tiling.MapFacts, "_column", lambda *_: stop() or {"name": "speed"}, raising=True)
         assert worker.watcher.look()
 
 

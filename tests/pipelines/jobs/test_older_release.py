@@ -15,7 +15,7 @@ import pytest
 import ceps
 import dtoss
 from dtoss.errors import InputError
-from dtoss.serve.cluster.plan_placement import read_placement
+from dtoss.serve.cluster.served_plans import read_placement
 from dtoss.snapshots.store import Store
 from dtoss.windows.storage.spec_file import fixed_of
 from dtoss.windows.storage.window_folder import Home

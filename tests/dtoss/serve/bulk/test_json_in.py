@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.serve.bulk.places_in import lists_in
+from dtoss.serve.bulk.request_bodies import lists_in
 from dtoss.serve.core.problems import Problem
 from tests.examples import examples
 

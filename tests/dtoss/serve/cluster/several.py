@@ -10,7 +10,7 @@ import numpy as np
 
 from dtoss.client.address import Peers, address_of
 from dtoss.serve.cluster.cluster import PeerGroup
-from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.cluster.served_plans import Placement
 from tests.dtoss.serve.served import looking, running, target
 
 EARTH = 2.0e7

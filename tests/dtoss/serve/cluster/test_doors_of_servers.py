@@ -16,12 +16,11 @@ import pytest
 from dtoss.client.address import Peers, address_of
 from dtoss.kinds.kind import Search, Shapes
 from dtoss.kinds.shapes import question_of_shapes
-from dtoss.serve.answers.one_object import ObjectQuestion
+from dtoss.serve.answers.json_out import ObjectQuestion
 from dtoss.serve.auth.admission import Doors
 from dtoss.serve.cluster.cluster import ALIVE_PATH, Away, PeerGroup
-from dtoss.serve.cluster.link import Reply
-from dtoss.serve.cluster.plan_placement import Placement
-from dtoss.serve.cluster.wire_messages import pack_question
+from dtoss.serve.cluster.served_plans import Placement
+from dtoss.serve.cluster.wire_messages import Reply, pack_question
 from dtoss.serve.core.connection_limits import Guard
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import QUICK_HITS, packed_bundle, packed_group, read_bodies

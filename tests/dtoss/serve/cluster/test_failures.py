@@ -16,7 +16,7 @@ from dtoss.errors import InputError
 from dtoss.kinds.kind import Search, Shapes
 from dtoss.kinds.shapes import question_of_shapes
 from dtoss.serve.cluster.cluster import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health, PeerGroup
-from dtoss.serve.cluster.plan_placement import Placement, read_placement
+from dtoss.serve.cluster.served_plans import Placement, read_placement
 from dtoss.serve.cluster.wire_messages import pack_question
 from dtoss.serve.requests.bundles import packed_bundle, packed_group, read_bodies
 from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, PART_STEPS, ShareQuestion

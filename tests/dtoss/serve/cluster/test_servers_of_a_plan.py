@@ -16,7 +16,7 @@ import dtoss
 from dtoss.client.address import address_of
 from dtoss.client.http_connections import Connections
 from dtoss.serve.auth.admission import Doors
-from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.cluster.served_plans import Placement
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.cluster.several import dealt, free_ports, several, write_peers, write_plan
 from tests.dtoss.serve.processes.started import asked, started

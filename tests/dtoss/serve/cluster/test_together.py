@@ -10,7 +10,7 @@ import pytest
 
 import dtoss
 from dtoss.serve.requests.bundles import hot_bodies
-from dtoss.serve.requests.request_batches import SIZE_OF_K
+from dtoss.serve.requests.hot_requests import SIZE_OF_K
 from tests.dtoss.serve.cluster.several import answers_of, dealt, place_of, question, several
 from tests.dtoss.serve.served import Asker, running, served_of, until
 from tests.examples import examples

@@ -17,11 +17,12 @@ from dtoss.kinds.kind import Shapes
 from dtoss.kinds.shapes import question_of_shapes
 from dtoss.queries.covered import polygons_of
 from dtoss.serve.cluster.cluster import PeerGroup
-from dtoss.serve.cluster.link import Link, Reply
-from dtoss.serve.cluster.plan_placement import read_placement
+from dtoss.serve.cluster.served_plans import read_placement
 from dtoss.serve.cluster.wire_messages import (
     UNSAID,
     WIRE_SPOKEN,
+    Link,
+    Reply,
     Wire,
     in_older_words,
     pack_question,

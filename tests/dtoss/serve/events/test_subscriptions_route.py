@@ -12,7 +12,7 @@ from dtoss.commits import table as commits_table
 from dtoss.serve.auth.admission import Doors as TokenDoors
 from dtoss.serve.core.pool import WorkStopped
 from dtoss.serve.core.server_settings import Limits, Sizes
-from dtoss.serve.requests import subscription_changes
+from dtoss.serve.requests import served_watch
 from dtoss.serve.routes import subscriptions
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
@@ -306,7 +306,7 @@ def test_two_servers_and_a_command_change_at_once(index, tmp_path, monkeypatch):
 def test_one_that_took_too_long_changes_nothing(index, tmp_path, monkeypatch):
     """Whoever is told 503 has not subscribed."""
     done, ended = threading.Event(), []
-    known, added = subscription_changes.known_of, subscriptions.add_subscriptions
+    known, added = served_watch.known_of, subscriptions.add_subscriptions
 
     def slow(home):
         assert done.wait(WAIT)
@@ -319,7 +319,7 @@ def test_one_that_took_too_long_changes_nothing(index, tmp_path, monkeypatch):
             ended.append(stopped)
             raise
 
-    monkeypatch.setattr(subscription_changes, "known_of", slow)
+    monkeypatch.setattr(served_watch, "known_of", slow)
     monkeypatch.setattr(subscriptions, "add_subscriptions", noted)
     limits = Limits(pool_seconds=0.2)
     with running(index, store=str(tmp_path), allow_subscribe=True, limits=limits) as server, Asker(server) as asker:

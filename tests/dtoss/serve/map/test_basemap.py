@@ -9,7 +9,7 @@ import re
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.serve.map.basemap import Credit, basemap_of, credits_of
+from dtoss.serve.map.map_files import Credit, basemap_of, credits_of
 from dtoss.serve.map.static_files import policies_of
 from tests.dtoss.serve.map.made_ground import BAY, CREDIT, PNG, archive, picture, vector_tile
 from tests.dtoss.serve.served import Asker, Doors, running, town

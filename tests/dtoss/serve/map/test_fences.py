@@ -13,8 +13,8 @@ from dtoss.geometry.distance import distance
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.space import space_of
 from dtoss.queries.covered import boxes_of
-from dtoss.serve.map.one_subscription import fence_told
 from dtoss.serve.map.subscriptions_in_view import FenceSource, Marks
+from dtoss.serve.map.watch_activity import fence_told
 from dtoss.tiles.map_frame import Frame, frame_of
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON
 from dtoss.watch.subscriptions.changes import subscribe

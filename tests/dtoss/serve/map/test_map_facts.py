@@ -18,7 +18,7 @@ from ceps.model.patterns_file import write_patterns
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.reload.prepare import first_snapshot
 from dtoss.serve.routes.map import MAP
-from dtoss.serve.tiles.snapshot_facts import WHOLE_MAP, view_of
+from dtoss.serve.tiles.tiling import WHOLE_MAP, view_of
 from dtoss.snapshots.store import Store
 from dtoss.tiles.map_frame import mercator
 from dtoss.tiles.sample import keys_of

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.rows.store_clock import Scale
-from dtoss.serve.core.cursors import Cursor, question_sum, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.ogc.collections import Times, box_of, interval_of
 from dtoss.serve.ogc.pages_by_id import Choice, page_of
+from dtoss.serve.routes.parameters import Cursor, question_sum, write_cursor
 from dtoss.tiles.map_frame import frame_of
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.rights.seen import bearer, doors_of

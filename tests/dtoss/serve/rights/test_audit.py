@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from dtoss.serve.observability.audit import MOST_ASKERS, Audit, askers
+from dtoss.serve.observability.log_lines import MOST_ASKERS, Audit, askers
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.rights.seen import OWN, bearer, doors_of
 from tests.dtoss.serve.served import Asker, object_path, running, target, town, until

@@ -409,7 +409,7 @@ def seen_of_texts(index):
 
 def test_an_object_under_a_condition_is_asked_for_so_that_an_older_server_refuses():
     """It knows five flags of such a question, and would look at no condition; the others are as they were."""
-    from dtoss.serve.answers.one_object import ObjectQuestion
+    from dtoss.serve.answers.json_out import ObjectQuestion
     from dtoss.serve.cluster.wire_messages import pack_question, read_message
 
     plain = ObjectQuestion("7", False, True, False, False)

@@ -10,7 +10,7 @@ import pytest
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.serve.windows.open_windows import OpenWindows
-from dtoss.serve.windows.window_status import WindowNews
+from dtoss.serve.windows.window_responses import WindowNews
 from dtoss.windows.query import open_files
 from dtoss.windows.query.open_files import Reader
 from dtoss.windows.query.undeclared import StateAsked

@@ -20,7 +20,7 @@ from dtoss.serve.observability.metrics import Metrics
 from dtoss.serve.observability.shared_counts import SharedCounts
 from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_regions_geojson import Ground, of_h3, of_partitions, of_polygons, of_sites
-from dtoss.serve.windows.window_status import NAMES_SECONDS, UNREAD_SECONDS, WindowNews, families
+from dtoss.serve.windows.window_responses import NAMES_SECONDS, UNREAD_SECONDS, WindowNews, families
 from dtoss.tiles.map_frame import frame_of
 from dtoss.windows.storage.keys_file import keys_from, write_keys
 from dtoss.windows.storage.keys_file import of_h3 as made_of_h3
