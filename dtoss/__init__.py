@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dtoss.joins.sjoin_nearest import sjoin_nearest
     from dtoss.opening import open_index as open
     from dtoss.update_store import update
-    from dtoss.watch.events.read_events import events
+    from dtoss.watch.events.event_lines import events
     from dtoss.watch.processing.in_memory_watch import Watch, subscriptions
     from dtoss.windows.query.window_query import Windows, open_windows
 
@@ -56,7 +56,7 @@ _HOMES = {
     "Windows": ("dtoss.windows.query.window_query", "Windows"),
     "build": ("dtoss.in_process", "build"),
     "connect": ("dtoss.client.connecting", "connect"),
-    "events": ("dtoss.watch.events.read_events", "events"),
+    "events": ("dtoss.watch.events.event_lines", "events"),
     "open": ("dtoss.opening", "open_index"),
     "open_windows": ("dtoss.windows.query.window_query", "open_windows"),
     "sjoin_nearest": ("dtoss.joins.sjoin_nearest", "sjoin_nearest"),

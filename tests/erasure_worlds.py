@@ -21,9 +21,8 @@ from dtoss.serve.observability.partition_counts import Sample
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_events
-from dtoss.watch.events.readers import Filter, Reader, keep_reader
+from dtoss.watch.events.readers import Cursor, Filter, Reader, keep_reader
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch

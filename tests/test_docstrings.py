@@ -174,7 +174,7 @@ JOBS = {
 """In pipelines."""
 OTHERS = {
     "ceps.streams.fusion.fuse", "ceps.streams.rebalance.rebalance",
-    "dtoss.watch.events.list_event_files.event_paths", "dtoss.watch.watch_folder.Home",
+    "dtoss.watch.events.event_log.event_paths", "dtoss.watch.watch_folder.Home",
 }  # fmt: skip
 """That documents import from their modules."""
 

@@ -20,7 +20,7 @@ from dtoss.watch.index.build_index import build
 from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscription import INSIDE, POLYGON, SUBSCRIPTION_SCHEMA
-from dtoss.watch.subscriptions.json_text import polygon_text
+from dtoss.watch.subscriptions.subscription_text import polygon_text
 from dtoss.watch.watch_settings import Rows
 from dtoss.windows.keys import DIGEST_DIGITS, Keys, Labels
 from dtoss.windows.patches import NO_KEY

@@ -18,7 +18,7 @@ from dtoss.errors import InputError
 from dtoss.watch.events.folded_list import contents_of
 from dtoss.watch.events.watch_document import documents, head_of
 from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.sharding_commit import RoundLoad, read_load
+from dtoss.watch.sharding.sharded_batch import RoundLoad, read_load
 from dtoss.watch.watch_folder import Home, check_there
 
 _MICROSECONDS = 1_000_000

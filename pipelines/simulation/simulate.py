@@ -20,8 +20,8 @@ from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.processing.in_memory_watch import columns_in
 from dtoss.watch.rows_of_frames import given_rows
+from dtoss.watch.sharding.layout_files import asked_cells, grid_of_standing
 from dtoss.watch.sharding.routing_grid import SIDE
-from dtoss.watch.sharding.subscription_cells import asked_cells, grid_of_standing
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.subscriptions.known_columns import asked_space
 from dtoss.watch.subscriptions.subscription_files import read_files

@@ -21,12 +21,16 @@ from ceps.balance.strategy import Strategy
 from ceps.balance.subscription_load import SubscriptionLoad
 from dtoss.watch.processing.watch_plan import Plan, RoutingFiles
 from dtoss.watch.processing.watch_task import TaskResult
-from dtoss.watch.sharding.layout_files import open_arrays, open_routing, open_stored, write_arrays, write_routing
-from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.row_routing import Routing
-from dtoss.watch.sharding.sharding_commit import RoundLoad, read_load, write_load
-from dtoss.watch.sharding.subscription_cells import grid_of_standing
-from dtoss.watch.sharding.words_by_cell import open_words, write_words
+from dtoss.watch.sharding.layout_files import (
+    grid_of_standing,
+    open_arrays,
+    open_routing,
+    open_stored,
+    write_arrays,
+    write_routing,
+)
+from dtoss.watch.sharding.routing_grid import Routing, RoutingGrid
+from dtoss.watch.sharding.sharded_batch import RoundLoad, open_words, read_load, write_load, write_words
 from dtoss.watch.sharding.worker_task import WorkerResult
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.words.messages import vocabulary_of

@@ -16,10 +16,8 @@ from ceps.balance.cell_layout import Layout, WordParts, of_parts
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from dtoss.watch.index.large_and_small import Standing, open_index_of
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.sharding.layout_files import texts_of, write_stored
-from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.row_routing import Routing
-from dtoss.watch.sharding.subscription_cells import AskedCells, asked_cells
+from dtoss.watch.sharding.layout_files import AskedCells, asked_cells, texts_of, write_stored
+from dtoss.watch.sharding.routing_grid import Routing, RoutingGrid
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.words.messages import Vocabulary
 

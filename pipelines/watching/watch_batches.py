@@ -24,18 +24,14 @@ from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.opening import open_index
 from dtoss.plain_numbers import whole_in
 from dtoss.snapshots.store import Store
-from dtoss.watch.events.event_compaction import fold_watch
-from dtoss.watch.events.event_retention import retain
+from dtoss.watch.events.event_compaction import fold_watch, retain
 from dtoss.watch.events.watch_tables import tables_of
 from dtoss.watch.index.index_changes import PATIENCE, Background
-from dtoss.watch.processing.expiry_events import worth_a_commit
-from dtoss.watch.processing.watch_commit import commit_batch
+from dtoss.watch.processing.watch_commit import commit_batch, worth_a_commit
 from dtoss.watch.processing.watch_plan import USUAL_GAP, Options, Plan, plan_batch, set_back, settings_of
 from dtoss.watch.processing.watch_task import TaskResult, judge
 from dtoss.watch.sharding.sent_rows import sent_to_workers
-from dtoss.watch.sharding.sharded_batch import run_judged
-from dtoss.watch.sharding.sharding_commit import commit_on_workers
-from dtoss.watch.sharding.words_by_cell import said_by
+from dtoss.watch.sharding.sharded_batch import commit_on_workers, run_judged, said_by
 from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events, told_by_task
 from dtoss.watch.subscriptions.known_columns import asked_space, check_space
 from dtoss.watch.watch_folder import Home

@@ -13,7 +13,7 @@ from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns
-from dtoss.watch.subscriptions.expiry_times import instant_said
+from dtoss.watch.subscriptions.forms import instant_said
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.backfill.affected_ends import Rebuild, rebuild_of
 from dtoss.windows.backfill.backfill_commit import commit_rebuild, plan_rebuild

@@ -11,7 +11,7 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Cursor
 
 BOTH = [[8.0, 50.0], [9.0, 51.0]]
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from dtoss.column_rows import one_chunk
 from dtoss.serve.core.server_settings import USUAL_SIZES
-from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_files import PLACE_COLUMNS
 from dtoss.watch.events.event_lines import carried_columns, join_lines, line_column
 from dtoss.watch.events.event_log import EventPart, told_events
+from dtoss.watch.events.readers import END_OF_BATCH, Cursor
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 

@@ -16,10 +16,10 @@ from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import USUAL_SIZES, Sizes
 from dtoss.serve.events.event_chunks import EventFilter, Part, nothing, own_events, parts_of, pieces_of
-from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_lines import line_column
 from dtoss.watch.events.event_log import EventPart, told_events, view_of
 from dtoss.watch.events.folded_list import Contents
+from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import Home
 

@@ -13,8 +13,8 @@ from dtoss.serve.core.pool import ClientGone, Pool, Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import PACES
 from dtoss.serve.events.event_chunks import Part, nothing, parts_of
-from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_log import told_events
+from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings

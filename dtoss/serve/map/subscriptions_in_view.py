@@ -25,8 +25,8 @@ from dtoss.watch.index.large_and_small import Files, standing_of
 from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
 from dtoss.watch.subscriptions.current import change_number, changes_between, table_at
-from dtoss.watch.subscriptions.json_text import polygons_kept
 from dtoss.watch.subscriptions.known_columns import asked_space
+from dtoss.watch.subscriptions.subscription_text import polygons_kept
 from dtoss.watch.watch_folder import Home
 
 POINT_PIXELS = 4.0

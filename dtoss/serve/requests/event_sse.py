@@ -20,7 +20,7 @@ from dtoss.serve.events.tail import Listener
 from dtoss.serve.requests.front import LASTS
 from dtoss.serve.rights.sight import token_of
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Cursor
 
 NOTHING_NEW = b": nothing new\n\n"
 """What a stream says that has had nothing to tell for a while."""

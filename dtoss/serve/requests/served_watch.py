@@ -21,8 +21,8 @@ from dtoss.serve.state.worker_state import WorkerState
 from dtoss.watch.events.event_counts import Tallies, tallies_of
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.subscriptions.changes import Change, subscribe, unsubscribe
+from dtoss.watch.subscriptions.current import Pages, Stand
 from dtoss.watch.subscriptions.known_columns import known_of
-from dtoss.watch.subscriptions.paging import Pages, Stand
 from dtoss.watch.subscriptions.subscription_files import Bounds, read_body
 from dtoss.watch.subscriptions.subscription_text import write_rows
 from dtoss.watch.subscriptions.validation import Bad

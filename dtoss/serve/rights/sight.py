@@ -39,8 +39,8 @@ from dtoss.serve.core.problems import Problem
 from dtoss.serve.events.event_chunks import Own
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.watch.subscription import AROUND, said_of_stay
-from dtoss.watch.subscriptions.json_text import json_text
 from dtoss.watch.subscriptions.subscription_files import Read
+from dtoss.watch.subscriptions.subscription_text import json_text
 from dtoss.watch.subscriptions.validation import Against, Bad
 
 AS_ASKED = "dtoss.said"

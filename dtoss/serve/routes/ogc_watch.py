@@ -29,8 +29,8 @@ from dtoss.serve.requests.served_watch import home_of
 from dtoss.serve.rights.sight import condition_as_asked, own_of
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.tiles.map_frame import Frame
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import line_column
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.subscription import COMPLEMENT, WANTS
 from dtoss.watch.watch_folder import Home

@@ -57,7 +57,7 @@ from dtoss.serve.routes.schemas import (
     told,
 )
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.subscriptions.changes import Change
 
 MOST_SUBSCRIPTIONS = 10_000

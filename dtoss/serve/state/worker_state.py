@@ -10,7 +10,7 @@ from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.core.pool import Pool
 from dtoss.serve.core.server_settings import PACES, USUAL_SIZES, Paces, Settings, Sizes
 from dtoss.serve.windows.open_windows import OpenWindows
-from dtoss.watch.subscriptions.paging import Pages
+from dtoss.watch.subscriptions.current import Pages
 from dtoss.watch.watch_folder import Home
 
 if TYPE_CHECKING:

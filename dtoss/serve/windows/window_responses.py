@@ -15,7 +15,7 @@ from dtoss.errors import StoreError
 from dtoss.locks import Lock
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.windows.open_windows import OpenWindows
-from dtoss.watch.subscriptions.expiry_times import instant_of
+from dtoss.watch.subscriptions.forms import instant_of
 from dtoss.windows.durations import duration_text, time_text
 from dtoss.windows.measures import MEASURES
 from dtoss.windows.migration.migration_text import change_of

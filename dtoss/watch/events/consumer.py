@@ -15,10 +15,11 @@ from dtoss.commits.lease import InUse, Writer, take
 from dtoss.commits.named import path_in
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import folder_of
-from dtoss.watch.events.cursor import BEGINNING, Cursor
 from dtoss.watch.events.event_log import View, view_of
 from dtoss.watch.events.readers import (
+    BEGINNING,
     MOST_SHARES,
+    Cursor,
     Filter,
     Reader,
     begin_reader,

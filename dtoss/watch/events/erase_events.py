@@ -23,12 +23,11 @@ from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.commits.rejected_rows import encode_rejected, read_rejected
 from dtoss.commits.table import remove_orphans
 from dtoss.erasure.mentions import Mentions, among, without_mentions
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import HOUR_US, FoldedWriter, write_listed
 from dtoss.watch.events.event_counts import added, encoded_tally, read_tally
 from dtoss.watch.events.event_files import read_events
 from dtoss.watch.events.folded_list import Aside, Contents, carried_on, contents_of, write_contents
-from dtoss.watch.events.readers import readers
+from dtoss.watch.events.readers import Cursor, readers
 from dtoss.watch.events.watch_document import Document, dated, documents, head_of
 from dtoss.watch.events.watch_tables import tables_of
 from dtoss.watch.processing.event_table import OTHER_COLUMN

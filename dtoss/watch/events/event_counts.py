@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.commits.columnar_files import decoding, encode_parquet, read_parquet
-from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_log import told_events, view_of
 from dtoss.watch.events.folded_list import Contents
+from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.watch_folder import EVENTS, Home
 
 TALLY = pa.schema([("subscription", pa.string()), ("kind", pa.string()), ("events", pa.int64())])

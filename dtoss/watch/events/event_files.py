@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
-from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN, OTHER_PLACE
 from dtoss.watch.watch_folder import EVENTS, Home
 

@@ -1,4 +1,4 @@
-"""Events in their order: from folded files first, then from those of each batch; each event once, never a gap.
+"""Events in their order, each once: from folded files, then from those of each batch; and which these are.
 
 Events as they are committed: asked for again and again, each time from where the last answer ended.
 """
@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from dtoss.commits.file_entry import FileEntry, Missing
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_files import Asked, read_events
 from dtoss.watch.events.folded_list import Contents, contents_of
+from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.watch_document import Document, documents, head_of
 from dtoss.watch.processing.event_table import EVENT_KINDS
-from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_folder import EVENTS, Home
 
 
 @dataclass(frozen=True)
@@ -202,3 +202,38 @@ def looks(
             seen = head.number
         else:
             time.sleep(every)
+
+
+def event_paths(home: Home, after: Cursor | None = None) -> list[str]:
+    """Return the paths of the files that hold all events that are left, in their order.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    after
+        Files that end before it are left out; where its own batch is, other events of its files come too.
+
+    Raises
+    ------
+    InputError
+        If retention has removed events behind the cursor, or there is no such event yet.
+    StoreError
+        If a commit or a list is missing or damaged.
+    OSError
+        If something cannot be read.
+
+    Notes
+    -----
+    They stay for an hour at least: files that were folded go with the next fold.
+    """
+    view = view_of(home)
+    if view is None:
+        return []
+    if after is not None:
+        view.check_behind(after)
+    names = [file.file.name for file in view.contents.files if after is None or file.last > after]
+    first = max(view.contents.last + 1, 1 if after is None else after.batch)
+    for document in documents(home, first, view.head.number):
+        names += [file.name for file in document.events if file.rows]
+    return [home.folder.path(EVENTS, name) for name in names]

@@ -16,7 +16,7 @@ from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole, write_entry
 from dtoss.commits.formats import check_format
 from dtoss.commits.table import commit_change
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.events.watch_document import Document, document_of
 from dtoss.watch.watch_folder import EVENTS, Home
 

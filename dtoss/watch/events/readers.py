@@ -1,4 +1,4 @@
-"""Named readers: where each stands and what it reads, in files, so that nothing goes that it has yet to read.
+"""Where readers of events stand: cursors, and readers with a name in files, so that nothing goes that they wait for.
 
 The file ``NAME.json`` has the filter and how many share the reader's events. Where several do, ``NAME+I.json`` has the
 cursor of each that has begun; the others stand at that of the first file.
@@ -10,14 +10,52 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
 from dtoss.commits.chain import seal
 from dtoss.commits.file_entry import whole
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.processing.event_table import EVENT_KINDS
 from dtoss.watch.watch_folder import READERS, Home
+
+END_OF_BATCH = (1 << 63) - 1
+"""The number of a cursor behind all events of its batch."""
+_TEXT = re.compile(r"(\d{1,18})(?:-(\d{1,19}|end))?\Z", re.ASCII)
+
+
+class Cursor(NamedTuple):
+    """A place in the order of all events: those up to it have been told, those behind it have not."""
+
+    batch: int  # The number of a commit
+    number: int  # Of an event in it: the file's place shifted by 32 bits, and the row in the file
+
+    def __str__(self) -> str:
+        return f"{self.batch}-{'end' if self.number == END_OF_BATCH else self.number}"
+
+    @classmethod
+    def of(cls, text: str | int) -> Cursor:
+        """Return the cursor that a text means: ``12-34``, or ``12-end`` or ``12`` for behind all events of a batch.
+
+        The number of a batch may be a number, too.
+
+        Examples
+        --------
+        >>> Cursor.of("12-34")
+        Cursor(batch=12, number=34)
+        """
+        said = str(int(text)) if isinstance(text, Integral) and not isinstance(text, bool) else text
+        found = _TEXT.match(said.strip()) if isinstance(said, str) else None
+        if found is None or (found[2] not in (None, "end") and int(found[2]) > END_OF_BATCH):
+            raise InputError(
+                f"{text!r} is no cursor: the id of an event is wanted, such as 12-34, or the number of a batch"
+            )
+        return cls(int(found[1]), END_OF_BATCH if found[2] in (None, "end") else int(found[2]))
+
+
+BEGINNING = Cursor(0, END_OF_BATCH)
+"""Before the events of the first batch."""
+
 
 _READER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SUFFIX = ".json"

@@ -24,10 +24,9 @@ from dtoss.commits.table import Check, NamedFile, Table, files_of_ledger, tidy, 
 from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
-from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_counts import added, counted, read_tally
 from dtoss.watch.events.folded_list import Contents, contents_of
-from dtoss.watch.events.readers import readers
+from dtoss.watch.events.readers import END_OF_BATCH, Cursor, readers
 from dtoss.watch.events.watch_document import Document, document_of, head_of
 from dtoss.watch.processing.event_table import EVENT_KINDS
 from dtoss.watch.subscriptions.current import Base, base_of, file_of_change

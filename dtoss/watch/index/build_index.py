@@ -60,7 +60,7 @@ from dtoss.watch.subscription import (
     STAYS,
     Near,
 )
-from dtoss.watch.subscriptions.json_text import polygons_kept
+from dtoss.watch.subscriptions.subscription_text import polygons_kept
 
 _WORLD = (-180.0, -90.0, 180.0, 90.0)
 _FAR = 1e300

@@ -15,7 +15,7 @@ from dtoss.conditions.parse import Condition, parse_condition
 from dtoss.geometry.polygon_tables import Areas
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.space import Space
-from dtoss.watch.subscriptions.json_text import polygons_kept
+from dtoss.watch.subscriptions.subscription_text import polygons_kept
 
 NO_TEXT = -1
 """The number of the condition of what has none."""

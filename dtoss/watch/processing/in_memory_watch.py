@@ -27,7 +27,6 @@ from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.matching.matcher import MOST_MATCHES, StandingMatcher
 from dtoss.watch.matching.matches import Matches, join_pieces
-from dtoss.watch.processing.batch_rows import order_rows
 from dtoss.watch.processing.event_table import (
     CROSS_COLUMNS,
     OTHER_COLUMN,
@@ -37,7 +36,7 @@ from dtoss.watch.processing.event_table import (
     event_schema,
 )
 from dtoss.watch.processing.last_rows import STAY_TYPE, Before, keys_of
-from dtoss.watch.processing.object_rows import KnownRows, is_speed_wanted, tracks_of
+from dtoss.watch.processing.object_rows import KnownRows, is_speed_wanted, order_rows, tracks_of
 from dtoss.watch.processing.pair_events import moves_of, write_pairs
 from dtoss.watch.processing.stays import with_stays
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
@@ -45,7 +44,7 @@ from dtoss.watch.processing.watch_clock import Clock
 from dtoss.watch.processing.watch_plan import USUAL_GAP, Options, Plan
 from dtoss.watch.rows_of_frames import ID_OF_ROWS, FrameRows, given_rows, times_as, with_types
 from dtoss.watch.subscription import ANY_EVENT, AROUND, PAIR_EVENTS, STAYS
-from dtoss.watch.subscriptions.expiry_times import instant_of
+from dtoss.watch.subscriptions.forms import instant_of
 from dtoss.watch.subscriptions.subscription_files import place_geometries
 from dtoss.watch.subscriptions.validation import Against, check_subscriptions, checked_table
 from dtoss.watch.watch_folder import Home

@@ -20,7 +20,6 @@ from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.matching.crossings import crossing_pieces
 from dtoss.watch.matching.matcher import StandingMatcher
 from dtoss.watch.matching.matches import Matches
-from dtoss.watch.processing.batch_rows import ranks_of
 from dtoss.watch.processing.event_table import (
     CROSSES,
     DWELLS,
@@ -32,7 +31,7 @@ from dtoss.watch.processing.event_table import (
     coded,
     kinds_of,
 )
-from dtoss.watch.processing.object_rows import StayEvents, Tracks, ways
+from dtoss.watch.processing.object_rows import StayEvents, Tracks, ranks_of, ways
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.subscription import CROSS, ENTER, INSIDE, LEAVE, PAIR_EVENTS, ROW_EVENTS
 from dtoss.watch.watch_settings import Rows

@@ -20,9 +20,17 @@ from numpy.typing import NDArray
 
 from dtoss.commits.file_entry import write_entry
 from dtoss.commits.rejected_rows import REJECTED, encode_rejected
-from dtoss.watch.processing.batch_rows import order_rows
 from dtoss.watch.processing.event_table import EventFile, EventWriter, event_schema
-from dtoss.watch.processing.object_rows import Kept, KnownRows, Tracks, as_before, kept_state, known_of, tracks_of
+from dtoss.watch.processing.object_rows import (
+    Kept,
+    KnownRows,
+    Tracks,
+    as_before,
+    kept_state,
+    known_of,
+    order_rows,
+    tracks_of,
+)
 from dtoss.watch.processing.pair_events import moves_of
 from dtoss.watch.processing.stays import with_stays
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages

@@ -17,8 +17,7 @@ from dtoss.watch.processing.object_rows import Tracks
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import JudgedRows
 from dtoss.watch.sharding.layout_files import open_routing
-from dtoss.watch.sharding.routing_grid import cells_of
-from dtoss.watch.sharding.row_routing import Routing
+from dtoss.watch.sharding.routing_grid import Routing, cells_of
 from dtoss.watch.watch_settings import Rows
 
 IS_BEFORE, IS_OVER, BEGINS, ARRIVES, LEFT, SPOKEN = (1 << bit for bit in range(6))

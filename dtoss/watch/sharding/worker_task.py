@@ -31,7 +31,7 @@ from dtoss.watch.processing.transitions import kinds_told, write_events, write_m
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import JudgedRows, TaskResult, events_of_task, told_of
 from dtoss.watch.sharding.layout_files import Stored, open_routing, open_stored
-from dtoss.watch.sharding.row_routing import Routing
+from dtoss.watch.sharding.routing_grid import Routing
 from dtoss.watch.sharding.sent_rows import ARRIVES, BEGINS, IS_BEFORE, IS_OVER, LEFT, SPOKEN, rows_sent
 from dtoss.watch.subscription import CROSS, ENTER, INSIDE, LEAVE
 from dtoss.watch.watch_folder import Home

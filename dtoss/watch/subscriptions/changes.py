@@ -34,8 +34,7 @@ from dtoss.watch.subscriptions.current import (
     standing_of,
     table_at,
 )
-from dtoss.watch.subscriptions.json_text import with_arcs
-from dtoss.watch.subscriptions.text_columns import ids_of
+from dtoss.watch.subscriptions.subscription_text import ids_of, with_arcs
 from dtoss.watch.watch_folder import CHANGES, Home
 
 BASE_NAME = "base-"

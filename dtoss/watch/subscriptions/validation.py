@@ -43,7 +43,7 @@ from dtoss.watch.subscription import (
     with_later_columns,
 )
 from dtoss.watch.subscriptions.forms import BOX_SIDES, Draft, Reasons, Values, draft_of, said, unknown_names
-from dtoss.watch.subscriptions.json_text import edges_column, polygon_text
+from dtoss.watch.subscriptions.subscription_text import edges_column, polygon_text
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dtoss.brokers.redis_client import WRONG, RedisClient, why_of
+from dtoss.brokers.clients import WRONG, RedisClient, why_of
 from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
 from dtoss.plain_numbers import is_whole
-from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.targets.target import USUAL_BATCH, Batch, Refused
 
 FIELD = "event"

@@ -10,8 +10,8 @@ from typing import ClassVar, Protocol, cast
 from dtoss.brokers.schemes import endpoint_at
 from dtoss.client.endpoint import Access
 from dtoss.errors import DtossError
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import Lines
+from dtoss.watch.events.readers import Cursor
 
 
 class Refused(DtossError):

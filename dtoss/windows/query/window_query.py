@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoss.commits.file_entry import Missing
 from dtoss.errors import InputError
-from dtoss.watch.subscriptions.expiry_times import instant_of, instant_said
+from dtoss.watch.subscriptions.forms import instant_of, instant_said
 from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.windows_at_watermark import check_length, flow_between, window_now
 from dtoss.windows.durations import duration_of, duration_text, time_text

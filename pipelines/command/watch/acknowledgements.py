@@ -9,8 +9,8 @@ from collections import deque
 
 from dtoss.errors import InputError, Undelivered
 from dtoss.watch.events.consumer import Reading
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import Lines
+from dtoss.watch.events.readers import Cursor
 from pipelines.loop.stopping import GRACE_SECONDS, Stopping
 
 _SLICE_SECONDS = 0.1

@@ -82,8 +82,7 @@ def deliver(
     """Send the events of a watch to a web server, a file, Redis, MQTT or Kafka, each at least once and in order."""
     from dtoss.client.endpoint import Access
     from dtoss.watch.events.consumer import Share
-    from dtoss.watch.events.cursor import Cursor
-    from dtoss.watch.events.readers import Filter, cursor_of_reader
+    from dtoss.watch.events.readers import Cursor, Filter, cursor_of_reader
     from dtoss.watch.events.watch_document import head_of
     from dtoss.watch.targets.target import target_at
     from dtoss.watch.watch_folder import Home

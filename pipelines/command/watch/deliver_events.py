@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 
 from dtoss.errors import InputError, reason
 from dtoss.watch.events.consumer import Reading, Share, begin
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import Lines, line_parts
 from dtoss.watch.events.event_log import FOLLOW_SECONDS, EventPart, looks, told_events
-from dtoss.watch.events.readers import Filter
+from dtoss.watch.events.readers import Cursor, Filter
 from dtoss.watch.events.watch_document import begun_watch, head_of
 from dtoss.watch.targets.target import USUAL_BATCH, Target
 from dtoss.watch.watch_folder import Home, way_to

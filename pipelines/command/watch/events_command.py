@@ -100,7 +100,7 @@ def events(
     watch: Name = "default",
 ) -> None:
     """Print the events of a watch as JSON lines, in their order, or hand them to a command, and keep a cursor."""
-    from dtoss.watch.events.cursor import Cursor
+    from dtoss.watch.events.readers import Cursor
     from dtoss.watch.watch_folder import Home
 
     ways = _names_of(
@@ -135,7 +135,7 @@ def events(
         _retain(home, other.retain)
         return
     if other.files:
-        from dtoss.watch.events.list_event_files import event_paths
+        from dtoss.watch.events.event_log import event_paths
         from dtoss.watch.events.watch_document import begun_watch
 
         begun_watch(home)
@@ -181,7 +181,7 @@ def _forget(home: Home, reader: str) -> None:
 
 def _retain(home: Home, age: float) -> None:
     from dtoss.commits.lease import take
-    from dtoss.watch.events.event_retention import retain
+    from dtoss.watch.events.event_compaction import retain
     from dtoss.watch.events.watch_document import begun_watch
     from pipelines.command.terminal.output import print_table
 

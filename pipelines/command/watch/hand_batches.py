@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from dtoss.backoff import backoff
 from dtoss.client.http_connections import Later
 from dtoss.errors import Undelivered
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import Lines
-from dtoss.watch.targets.appended_lines import AppendedLines
+from dtoss.watch.events.readers import Cursor
+from dtoss.watch.targets.file_target import AppendedLines
 from dtoss.watch.targets.target import Batch, Refused, Target
 from pipelines.command.terminal.notes import warn
 from pipelines.loop.stopping import Ending, Stopping

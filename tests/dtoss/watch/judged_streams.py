@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import HOUR_US, fold_watch
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe

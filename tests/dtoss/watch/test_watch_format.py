@@ -18,7 +18,7 @@ from dtoss.geometry.space import space_of
 from dtoss.watch.events.event_compaction import fold_events
 from dtoss.watch.processing.last_rows import RUN_OFFSETS
 from dtoss.watch.processing.watch_plan import Options, plan_batch
-from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.sharding.sharded_batch import commit_on_workers
 from dtoss.watch.subscription import AROUND, BOX
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import (
@@ -83,7 +83,7 @@ def home(request, tmp_path_factory):
 
 
 def fold_cursor(home):
-    from dtoss.watch.events.cursor import Cursor
+    from dtoss.watch.events.readers import Cursor
 
     return Cursor(home.batches.head().number, 0)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.buckets import BUCKETS, bucket_of
-from dtoss.watch.processing.expiry_events import worth_a_commit
-from dtoss.watch.processing.watch_commit import commit_batch
+from dtoss.watch.processing.watch_commit import commit_batch, worth_a_commit
 from dtoss.watch.processing.watch_plan import set_back
 from dtoss.watch.processing.watch_task import run_task
 from dtoss.watch.sharding.sharded_batch import run_judged

@@ -13,7 +13,7 @@ from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.sharding_commit import RoundLoad, commit_on_workers, write_load
+from dtoss.watch.sharding.sharded_batch import RoundLoad, commit_on_workers, write_load
 from dtoss.watch.watch_folder import Home
 from pipelines.simulation.load_patterns import patterns_of_watch
 from tests.dtoss.watch.streams import NOW, change, circle, random_rows, rows_of, settings_of

@@ -9,13 +9,11 @@ import pyarrow as pa
 
 from ceps.balance.strategy import Decision
 from dtoss.commits.offsets import Source
-from dtoss.watch.processing.expiry_events import worth_a_commit
+from dtoss.watch.processing.watch_commit import worth_a_commit
 from dtoss.watch.processing.watch_plan import Options, RoutingFiles, plan_batch, set_back
-from dtoss.watch.sharding.layout_files import write_routing
-from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.row_routing import Routing
-from dtoss.watch.sharding.sharding_commit import commit_on_workers
-from dtoss.watch.sharding.subscription_cells import grid_of_standing
+from dtoss.watch.sharding.layout_files import grid_of_standing, write_routing
+from dtoss.watch.sharding.routing_grid import Routing, RoutingGrid
+from dtoss.watch.sharding.sharded_batch import commit_on_workers
 from pipelines.watching.strategy_layouts import columns_sent, write_all_stored
 from tests.ceps.balance.drawn_cells import drawn_layout
 from tests.dtoss.watch.streams import NOW, rows_of

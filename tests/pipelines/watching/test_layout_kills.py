@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dtoss.watch.processing.expiry_events import worth_a_commit
+from dtoss.watch.processing.watch_commit import worth_a_commit
 from dtoss.watch.processing.watch_plan import set_back
-from dtoss.watch.sharding.sharding_commit import RoundLoad, commit_on_workers, write_load
+from dtoss.watch.sharding.sharded_batch import RoundLoad, commit_on_workers, write_load
 from tests.dtoss.watch.processing import scripted
 from tests.dtoss.watch.processing.scripted import fault_at_each, faulty, warm
 from tests.dtoss.watch.watch_batch import run_on_workers

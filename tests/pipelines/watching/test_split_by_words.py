@@ -17,8 +17,7 @@ from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.routing_grid import cells_of
-from dtoss.watch.sharding.sharding_commit import commit_on_workers
-from dtoss.watch.sharding.words_by_cell import open_words
+from dtoss.watch.sharding.sharded_batch import commit_on_workers, open_words
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
 from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import cells_asked, words_of

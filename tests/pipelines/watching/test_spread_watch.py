@@ -10,7 +10,7 @@ import pipelines.watching.spreading
 import pipelines.watching.watch_batches
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options
-from dtoss.watch.sharding.sharding_commit import read_load
+from dtoss.watch.sharding.sharded_batch import read_load
 from dtoss.watch.watch_folder import LOAD, Home
 from pipelines.spark.session import cores
 from pipelines.watching.spreading import SpreadOptions

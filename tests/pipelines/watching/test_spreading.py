@@ -8,7 +8,7 @@ import pytest
 from dtoss.commits.offsets import Source
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
-from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.sharding.sharded_batch import commit_on_workers
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
 from pipelines.command.watch.watch_options import spread_said
 from pipelines.options.streaming import SpreadWishes

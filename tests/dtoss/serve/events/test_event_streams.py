@@ -15,11 +15,10 @@ import pytest
 from dtoss.serve.core.server_settings import PACES, Limits, Paces, Sizes
 from dtoss.serve.events import event_reader, tail
 from dtoss.serve.events.event_chunks import pieces_of
-from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.events.event_compaction import fold_events
+from dtoss.watch.events.event_compaction import fold_events, retain
 from dtoss.watch.events.event_lines import line_column
 from dtoss.watch.events.event_log import events as told_tables
-from dtoss.watch.events.event_retention import retain
+from dtoss.watch.events.readers import END_OF_BATCH, Cursor
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import EVENTS
 from tests.dtoss.serve import served

@@ -19,7 +19,7 @@ from dtoss.tiles.map_frame import Frame, frame_of
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
-from dtoss.watch.subscriptions.json_text import polygons_kept
+from dtoss.watch.subscriptions.subscription_text import polygons_kept
 from tests.dtoss.serve.served import Asker, Doors, running, target, town
 from tests.dtoss.watch.streams import (
     BEGIN,

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_compaction import fold_watch
-from dtoss.watch.events.event_log import events, told_events
-from dtoss.watch.events.list_event_files import event_paths
+from dtoss.watch.events.event_log import event_paths, events, told_events
+from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import DEFAULT_NAME, EVENTS, Home, Limits
 from tests.disks import hashed_up_to

@@ -14,10 +14,9 @@ from dtoss.commits.folder import LocalFolder
 from dtoss.commits.table import orphans_of, remove_orphans
 from dtoss.watch.events import event_compaction
 from dtoss.watch.events import folded_list as listing
-from dtoss.watch.events.event_compaction import fold_events, fold_watch
+from dtoss.watch.events.event_compaction import fold_events, fold_watch, retain
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.folded_list import contents_of
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.events.watch_tables import tables_of, verify_watch

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.geometry.space import Space
-from dtoss.watch.events.event_lines import json_lines, line_column
-from dtoss.watch.events.read_events import plain_rows
+from dtoss.watch.events.event_lines import json_lines, line_column, plain_rows
 from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.events.made import SETTINGS, event, some_events, table_of
 from tests.examples import examples

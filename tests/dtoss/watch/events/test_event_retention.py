@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
-from dtoss.watch.events.event_compaction import fold_watch
+from dtoss.watch.events.event_compaction import fold_watch, retain
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.folded_list import contents_of
-from dtoss.watch.events.readers import cursor_of_reader, forget_reader, readers
+from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor, cursor_of_reader, forget_reader, readers
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe

@@ -6,8 +6,7 @@ import pytest
 
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.consumer import Share, begin, forget
-from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.events.readers import Filter, cursor_of_reader, readers
+from dtoss.watch.events.readers import END_OF_BATCH, Cursor, Filter, cursor_of_reader, readers
 from dtoss.watch.watch_folder import READERS, Home
 from tests.dtoss.watch.events.made import batch_of, event
 from tests.object_store import object_store

@@ -13,10 +13,10 @@ import pytest
 
 from dtoss.commits.offsets import Source
 from dtoss.errors import StoreError
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.folded_list import commit_contents, contents_of
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch

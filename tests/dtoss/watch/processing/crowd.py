@@ -20,11 +20,9 @@ import numpy as np
 from dtoss.commits.chain import Conflict
 from dtoss.commits.offsets import Source
 from dtoss.errors import StoreError
-from dtoss.watch.events.cursor import BEGINNING
-from dtoss.watch.events.event_compaction import fold_watch
+from dtoss.watch.events.event_compaction import fold_watch, retain
 from dtoss.watch.events.event_log import told_events
-from dtoss.watch.events.event_retention import retain
-from dtoss.watch.events.readers import cursor_of_reader
+from dtoss.watch.events.readers import BEGINNING, cursor_of_reader
 from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.current import table_at

@@ -19,11 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from dtoss.commits.offsets import Source
-from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
-from dtoss.watch.events.event_compaction import fold_watch
+from dtoss.watch.events.event_compaction import fold_watch, retain
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.event_retention import retain
-from dtoss.watch.events.readers import cursor_of_reader, readers
+from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor, cursor_of_reader, readers
 from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe

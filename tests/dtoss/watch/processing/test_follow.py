@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.watch.processing.batch_rows import by_id_and_time
+from dtoss.watch.processing.object_rows import by_id_and_time
 from dtoss.watch.watch_folder import Home, Limits
 from tests.dtoss.watch.processing.held import held_equal
 from tests.dtoss.watch.streams import change, circle, run, settings_of, told

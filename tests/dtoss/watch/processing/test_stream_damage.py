@@ -13,11 +13,10 @@ import pytest
 
 from dtoss.commits.offsets import Source
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.readers import cursor_of_reader
+from dtoss.watch.events.readers import Cursor, cursor_of_reader
 from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.index import large_and_small
 from dtoss.watch.processing import state_runs

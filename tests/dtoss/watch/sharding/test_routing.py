@@ -8,8 +8,7 @@ import pytest
 
 from dtoss.errors import StoreError
 from dtoss.watch.sharding.layout_files import open_arrays, open_routing, write_arrays, write_routing
-from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.row_routing import Routing, drawn
+from dtoss.watch.sharding.routing_grid import Routing, RoutingGrid, drawn
 from dtoss.watch.watch_folder import LAYOUTS, Home
 from dtoss.watch.watch_settings import Rows
 

@@ -10,8 +10,8 @@ import pytest
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.watch.processing.in_memory_watch import subscriptions
+from dtoss.watch.sharding.layout_files import asked_cells, grid_of_standing
 from dtoss.watch.sharding.routing_grid import RoutingGrid, cells_of, grid_of, rects_in
-from dtoss.watch.sharding.subscription_cells import asked_cells, grid_of_standing
 from tests.examples import examples
 
 SPHERE = space_of()

@@ -12,10 +12,9 @@ import pytest
 
 from dtoss.commits.chain import Chain
 from dtoss.errors import StoreError
-from dtoss.watch.subscriptions import paging
+from dtoss.watch.subscriptions import current
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
-from dtoss.watch.subscriptions.current import CHANGE_SCHEMA, change_number, table_at
-from dtoss.watch.subscriptions.paging import Pages
+from dtoss.watch.subscriptions.current import CHANGE_SCHEMA, Pages, change_number, table_at
 from dtoss.watch.watch_folder import CHANGES, DEFAULT_NAME, Home, Limits
 from tests.disks import hashed_up_to
 from tests.dtoss.watch.streams import circle, table_of
@@ -86,8 +85,8 @@ def test_small_files_are_read_once(home, monkeypatch):
     for _ in range(6):
         subscribe(home, some(rng, 5))
     pages, read = Pages(home), []
-    opened = paging.open_entry
-    monkeypatch.setattr(paging, "open_entry", lambda *file: read.append(file[-1].name) or opened(*file))
+    opened = current.open_entry
+    monkeypatch.setattr(current, "open_entry", lambda *file: read.append(file[-1].name) or opened(*file))
     check(pages, rng)
     first = len(read)
     assert 0 < first == len(set(read))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import line_parts
 from dtoss.watch.events.event_log import EventPart
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.targets.target import Batch
 from tests.dtoss.watch.events.made import SETTINGS, event, table_of
 

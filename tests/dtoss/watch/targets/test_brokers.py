@@ -11,7 +11,7 @@ import pytest
 from dtoss.client.endpoint import Access
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Cursor
 from dtoss.watch.targets.target import Refused, target_at
 from tests.dtoss.watch.targets.batches import batches, ids
 from tests.dtoss.watch.targets.servers import cutting, free_port, program, redis_port

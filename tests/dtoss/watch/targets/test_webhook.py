@@ -15,9 +15,8 @@ from standardwebhooks import Webhook as Verifier
 from dtoss.client.endpoint import Access, place_of
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.watch.targets.public_addresses import why_not
 from dtoss.watch.targets.target import Refused, target_at
-from dtoss.watch.targets.webhook import Webhook
+from dtoss.watch.targets.webhook import Webhook, why_not
 from tests.dtoss.watch.targets.batches import batches, ids
 from tests.dtoss.watch.targets.receiver import SECRET, answer, raw, receiving
 

@@ -32,8 +32,7 @@ from dtoss.errors import DtossError
 from dtoss.feeds.feed import feed_at
 from dtoss.snapshots.deferred_signals import set_handlers
 from dtoss.watch.events.consumer import Share
-from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.events.readers import Filter, cursor_of_reader
+from dtoss.watch.events.readers import Cursor, Filter, cursor_of_reader
 from dtoss.watch.targets.target import target_at
 from dtoss.watch.watch_folder import Home
 from pipelines.command.watch.deliver_events import How, hand_on

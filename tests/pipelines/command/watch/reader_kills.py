@@ -22,8 +22,7 @@ import dtoss
 from dtoss.commits.process import runs, start_of
 from dtoss.errors import DtossError
 from dtoss.watch.events.consumer import Share
-from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.events.readers import Filter, cursor_of_reader
+from dtoss.watch.events.readers import Cursor, Filter, cursor_of_reader
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import Home
 from pipelines.command.watch.command_target import CommandTarget

@@ -20,9 +20,8 @@ import dtoss
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError, Undelivered
 from dtoss.watch.events.consumer import Share, begin
-from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.events.event_retention import retain
-from dtoss.watch.events.readers import Filter, cursor_of_reader, reader_of
+from dtoss.watch.events.event_compaction import retain
+from dtoss.watch.events.readers import END_OF_BATCH, Cursor, Filter, cursor_of_reader, reader_of
 from dtoss.watch.targets.target import Refused
 from dtoss.watch.watch_folder import Home
 from pipelines.command.watch.deliver_events import How, hand_on

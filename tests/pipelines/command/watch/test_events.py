@@ -105,7 +105,7 @@ def test_a_named_reader_goes_on_where_it_has_ended(said, home):
 def test_retention_keeps_what_a_reader_needs(said, home):
     every = [row["id"] for row in dtoss.events(home.store)]
     said("--as", "slow", "--after", every[7])
-    from dtoss.watch.events.cursor import Cursor
+    from dtoss.watch.events.readers import Cursor
     from tests.dtoss.watch.keep_cursor import keep_cursor
 
     keep_cursor(home, "slow", Cursor.of(every[7]))

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import dtoss
-from dtoss.watch.events.cursor import END_OF_BATCH
-from dtoss.watch.events.readers import cursor_of_reader
+from dtoss.watch.events.readers import END_OF_BATCH, cursor_of_reader
 from dtoss.watch.watch_folder import Home
 from tests.dtoss.watch.events.made import batch_of, event
 

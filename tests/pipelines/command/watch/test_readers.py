@@ -19,12 +19,10 @@ import pytest
 import dtoss
 from dtoss.errors import InputError, StoreError, Undelivered
 from dtoss.watch.events.consumer import Share, begin
-from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.events.event_compaction import fold_watch
-from dtoss.watch.events.event_retention import retain
-from dtoss.watch.events.readers import Filter, Reader, cursor_of_reader, keep_reader, readers
+from dtoss.watch.events.event_compaction import fold_watch, retain
+from dtoss.watch.events.readers import END_OF_BATCH, Cursor, Filter, Reader, cursor_of_reader, keep_reader, readers
 from dtoss.watch.events.watch_tables import clear_watch, verify_watch
-from dtoss.watch.targets.appended_lines import AppendedLines
+from dtoss.watch.targets.file_target import AppendedLines
 from dtoss.watch.watch_folder import READERS, Home
 from pipelines.command.watch.acknowledgements import Window
 from pipelines.command.watch.command_target import CommandTarget, words_of
