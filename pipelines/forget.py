@@ -33,12 +33,12 @@ from dtoss.watch.events.erase_events import erase_watched
 from dtoss.watch.events.watch_document import head_of as watch_head
 from dtoss.watch.watch_folder import Home as WatchHome
 from dtoss.watch.watch_folder import watches_of
-from dtoss.windows.migration.clear_sets import clear_sets
 from dtoss.windows.processing.erase_windows import erase_counted
+from dtoss.windows.processing.windows_tables import clear_sets
 from dtoss.windows.storage.sets import homes_of, sets_of
+from dtoss.windows.storage.window_document import Home as WindowsHome
 from dtoss.windows.storage.window_document import head_of as windows_head
-from dtoss.windows.storage.window_folder import Home as WindowsHome
-from dtoss.windows.storage.window_folder import windows_of
+from dtoss.windows.storage.window_document import windows_of
 from pipelines.cycles.erase_objects import erase_objects
 from pipelines.loop.batch_report import take_lease
 

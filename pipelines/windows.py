@@ -15,7 +15,7 @@ from dtoss.geometry.space import Space
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.windows.state.result_retention import retained_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from pipelines.loop.arriving_batches import Loop, Pace, Sources, go_round
 from pipelines.loop.batch_report import Ran, Tally
 from pipelines.loop.odd_columns import REFUSE, check_ids

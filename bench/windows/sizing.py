@@ -26,8 +26,7 @@ from dtoss.geometry.space import space_of
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
-from dtoss.windows.storage.window_document import begun_windows
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, begun_windows
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from tests.dtoss.windows.window_batch import run_batch

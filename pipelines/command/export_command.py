@@ -105,7 +105,7 @@ def _of_windows(store: str, what: str, out: str, given: dict[str, str | None]) -
             raise InputError(f"{some} {given[some]} is of windows, and --what is {what}: leave it out")
         return False
     from dtoss.windows.query.window_query import open_windows
-    from dtoss.windows.storage.window_folder import windows_of
+    from dtoss.windows.storage.window_document import windows_of
     from pipelines.windowing.exporting import export_ends, export_windows
 
     name, at, since = given.values()

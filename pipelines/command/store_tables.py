@@ -58,7 +58,7 @@ def _beside_snapshots(store: str) -> Iterator[Part]:
     from dtoss.commits.named import names_in, path_in
     from dtoss.snapshots.store_location import folder_of
     from dtoss.watch.watch_folder import watches_of
-    from dtoss.windows.storage.window_folder import windows_of
+    from dtoss.windows.storage.window_document import windows_of
 
     for name in watches_of(store):
         yield _watch(store, name)
@@ -79,9 +79,8 @@ def _watch(store: str, name: str) -> Part:
 
 
 def _windows(store: str, name: str) -> Part:
-    from dtoss.windows.migration.clear_sets import clear_sets
-    from dtoss.windows.processing.windows_tables import tables_of, verify_windows
-    from dtoss.windows.storage.window_folder import Home
+    from dtoss.windows.processing.windows_tables import clear_sets, tables_of, verify_windows
+    from dtoss.windows.storage.window_document import Home
 
     home = Home(store, name)
     return Part(f"windows {name}", lambda: tables_of(home), lambda: verify_windows(home), lambda: clear_sets(home))

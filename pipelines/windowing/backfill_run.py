@@ -15,18 +15,15 @@ from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns
 from dtoss.watch.subscriptions.forms import instant_said
 from dtoss.watch.watch_settings import Settings
-from dtoss.windows.backfill.affected_ends import Rebuild, rebuild_of
-from dtoss.windows.backfill.backfill_commit import commit_rebuild, plan_rebuild
-from dtoss.windows.backfill.raw_sources import ReadSources, check_there, reads_of
-from dtoss.windows.backfill.recount import recount
+from dtoss.windows.backfill.backfill_commit import ReadSources, check_there, commit_rebuild, plan_rebuild, reads_of
+from dtoss.windows.backfill.recount import Rebuild, rebuild_of, recount
 from dtoss.windows.durations import time_text
-from dtoss.windows.processing.panes_task import ReduceResult
+from dtoss.windows.processing.window_task import ReduceResult
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.group_placement import Placement, even, placement_of
 from dtoss.windows.storage.sets import current_home, sets_of
 from dtoss.windows.storage.spec_file import FixedSpec, read_spec
-from dtoss.windows.storage.window_document import Document, begun_windows
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Document, Home, begun_windows
 from dtoss.windows.storage.window_plan import Options
 from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrivals, Patience, list_arrivals

@@ -21,12 +21,12 @@ from dtoss.geometry.space import LONLAT, NO_CRS, Space, same_crs, space_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.keys import Keys
-from dtoss.windows.migration.completeness import check_begins
+from dtoss.windows.migration.begin_set import check_begins
 from dtoss.windows.spec import FINEST_RES, KEY_KINDS, Spec, is_resolution, spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_h3, of_polygons, of_regions, of_sites, write_keys
 from dtoss.windows.storage.sets import coming_of, current_of, sets_of
 from dtoss.windows.storage.spec_file import FixedSpec, check_same, fix, fixed_of, read_spec
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from pipelines.local_joins.place_batches_of_files import read_places
 from pipelines.local_joins.zone_readers import check_zones, read_zones
 from pipelines.loop.batch_report import take_lease as lease_of

@@ -18,8 +18,7 @@ from dtoss.windows.migration.migration_text import under_way
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.group_placement import Placement, placement_of
 from dtoss.windows.storage.sets import current_of, sets_of
-from dtoss.windows.storage.window_document import Document, head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Document, Home, head_of
 from pipelines.windowing.begin_windows import stands_for
 from pipelines.windowing.move_groups import Moving
 

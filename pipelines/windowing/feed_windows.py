@@ -14,7 +14,7 @@ from dtoss.snapshots.store import Store
 from dtoss.windows.migration.take_over import read_by_all
 from dtoss.windows.storage.sets import current_home
 from dtoss.windows.storage.spec_file import fixed_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from pipelines.loop.arriving import Arrivals
 from pipelines.loop.batch_report import Ran
 from pipelines.loop.known_sources import current_manifest

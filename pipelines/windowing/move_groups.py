@@ -11,8 +11,7 @@ from dtoss.buckets import BUCKETS
 from dtoss.errors import InputError
 from dtoss.windows.durations import duration_of
 from dtoss.windows.storage.group_placement import Placement, bytes_of, even, placement_of, rows_of
-from dtoss.windows.storage.window_document import Document
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Document, Home
 from pipelines.rows.durations_and_shares import budget_of
 
 REBALANCE = "30min"

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.durations import time_text
-from dtoss.windows.migration.begin_set import begin_next
-from dtoss.windows.migration.completeness import same_watermark
+from dtoss.windows.migration.begin_set import begin_next, same_watermark
 from dtoss.windows.migration.migration_text import under_way
 from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settle_sets
 from dtoss.windows.migration.take_over import give_up, read_by_all
 from dtoss.windows.state.result_retention import retained_of
 from dtoss.windows.storage.sets import Sets, coming_of, current_of, sets_of
 from dtoss.windows.storage.spec_file import read_spec
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from dtoss.windows.storage.window_plan import Options
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.rows.position_frame import Positions

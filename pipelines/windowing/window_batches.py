@@ -17,15 +17,13 @@ from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.panes_task import ReduceResult, tell
 from dtoss.windows.processing.window_commit import commit_batch
-from dtoss.windows.processing.window_task import MapResult, run_task
+from dtoss.windows.processing.window_task import MapResult, ReduceResult, run_task, tell
 from dtoss.windows.processing.windows_tables import clear_merged, clear_state
 from dtoss.windows.state.state_files import PARTS
 from dtoss.windows.storage.spec_file import FixedSpec
+from dtoss.windows.storage.window_document import Home, head_of
 from dtoss.windows.storage.window_document import begun_windows as begun_windows
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Plan, as_it_stands, plan_batch, types_of
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.watermark import follow_clock

@@ -13,7 +13,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import LONLAT, space_of
 from dtoss.names import did_you_mean
 from dtoss.windows.durations import duration_of
-from dtoss.windows.storage.window_folder import WINDOWS
+from dtoss.windows.storage.window_document import WINDOWS
 from pipelines.loop.tick_clock import DATA, clock_of
 from pipelines.options.streaming import WindowSpec
 from pipelines.rows.durations_and_shares import share_of

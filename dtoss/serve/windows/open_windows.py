@@ -14,7 +14,7 @@ from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.storage.sets import current_home
-from dtoss.windows.storage.window_folder import windows_of
+from dtoss.windows.storage.window_document import windows_of
 
 MOST_OPEN = 64
 """Windows of a store that are open at once."""

@@ -22,7 +22,7 @@ from dtoss.windows.migration.migration_text import change_of
 from dtoss.windows.query.window_query import Windows
 from dtoss.windows.storage.group_placement import placement_of, rows_of
 from dtoss.windows.storage.sets import current_home
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import CounterMetricFamily

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.windows.aggregation.bins_kernel import first_from, moves_by_key, number_cells, slide_bins
-from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.maxima_kernel import NO_LEAVING, mark_queues, slide_maxima
 from dtoss.windows.aggregation.pane_cells import Cells, Numbers, joined
-from dtoss.windows.aggregation.pane_state import PaneState
+from dtoss.windows.aggregation.pane_state import Columns, PaneState
 from dtoss.windows.aggregation.ring_kernel import RING_END, RING_ENTRY, slide_ring
 from dtoss.windows.aggregation.slots import Slots
 from dtoss.windows.bins import BOUNDS, MIDDLES

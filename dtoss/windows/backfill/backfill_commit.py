@@ -1,9 +1,9 @@
-"""A rebuild becomes visible: one commit names what has changed, with the reason, and the state where that is new."""
+"""A rebuild becomes visible, where the raw rows of its time are still there: one commit says what changed, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dtoss.commits.chain import Commit
@@ -11,19 +11,14 @@ from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Source
 from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.errors import InputError
-from dtoss.windows.backfill.affected_ends import Rebuild
-from dtoss.windows.backfill.raw_sources import ReadSources, check_reached
-from dtoss.windows.backfill.recount import recount
+from dtoss.windows.backfill.recount import Rebuild, recount
 from dtoss.windows.durations import time_text
-from dtoss.windows.processing.panes_task import ReduceResult
 from dtoss.windows.processing.window_commit import batch_of, ledger_after, said_of
-from dtoss.windows.processing.window_task import MapResult
+from dtoss.windows.processing.window_task import MapResult, ReduceResult
 from dtoss.windows.state.hour_files import hours_of
-from dtoss.windows.state.state_files import PARTS
-from dtoss.windows.state.state_files_merge import listed_after
+from dtoss.windows.state.state_files import PARTS, listed_after
 from dtoss.windows.storage.spec_file import FixedSpec
-from dtoss.windows.storage.window_document import Document, Part, document_of, head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Document, Home, Part, document_of, documents, head_of
 from dtoss.windows.storage.window_plan import Options, Place, Plan, plan_batch
 from dtoss.windows.watermark import add_counts, horizon_of
 
@@ -124,3 +119,74 @@ def _state(plan: Plan, head: Document, done: Sequence[MapResult], told: Sequence
         "patches": [],
         "panes": [one.as_json() for one in listed_after((), [one.panes for one in told])],
     }
+
+
+@dataclass(frozen=True)
+class ReadSources:
+    """What a commit has read."""
+
+    number: int
+    files: tuple[str, ...]
+    query: str  # The stream of which its rows were; "" for none
+    first: int  # Their first and last time, in microseconds
+    last: int  # Their first and last time, in microseconds
+
+
+def reads_of(home: Home, head: Document, rows_from: int, rows_to: int) -> list[ReadSources]:
+    """Return what commits have read of a time. Cost O(commits).
+
+    ``rows_from``, ``rows_to``: microseconds.
+    """
+    found: list[ReadSources] = []
+    for document in documents(home, 1, head.number):
+        said = document.commit.document["batch"]
+        if said["first"] is not None and said["first"] < rows_to and said["last"] >= rows_from:
+            found.append(ReadSources(document.number, tuple(said["files"]), said["query"], said["first"], said["last"]))
+    return found
+
+
+def check_there(reads: Collection[ReadSources], there: Collection[str], rows_from: int, rows_to: int) -> None:
+    """Check that the files that were read of a time are there still.
+
+    ``there``: the names of the files that are there, also empty ones and those that were never read; ``rows_from``,
+    ``rows_to``: microseconds: the time that is needed.
+    """
+    names = set(there)
+    for read in reads:
+        gone = [name for name in read.files if name not in names]
+        if gone:
+            more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+            raise InputError(
+                f"rows {_span(max(read.first, rows_from), min(read.last, rows_to - 1))} are not there: "
+                f"{gone[0]}{more}, read by commit {read.number:,}, is gone; restore it, or, if its rows are meant to "
+                "be gone, put an empty file of that name in its place"
+            )
+
+
+def check_reached(reads: Collection[ReadSources], raw: tuple[int, int] | None, rebuild_rows: tuple[int, int]) -> None:
+    """Check that raw rows begin and end where those of streams did, which no file names.
+
+    ``raw``: the first and the last time of the raw rows that are there, in microseconds; None of none.
+    """
+    streams = [read for read in reads if read.query]
+    if not streams:
+        return
+    rows_from, rows_to = rebuild_rows
+    first = max(min(read.first for read in streams), rows_from)
+    last = min(max(read.last for read in streams), rows_to - 1)
+    missing = None
+    if raw is None:
+        missing = first, last
+    elif raw[0] > first:
+        missing = first, raw[0]
+    elif raw[1] < last:
+        missing = raw[1], last
+    if missing is not None:
+        raise InputError(
+            f"rows {_span(*missing)} are not there: the stream that these windows have read had some; name files that "
+            "hold them, too"
+        )
+
+
+def _span(first: int, last: int) -> str:
+    return f"from {time_text(first)} to {time_text(last)}"

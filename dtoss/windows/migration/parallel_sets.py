@@ -14,15 +14,13 @@ from typing import TypeVar
 
 from dtoss.commits.chain import Conflict
 from dtoss.commits.offsets import Source
-from dtoss.windows.migration.begin_set import begin_next
-from dtoss.windows.migration.completeness import same_watermark
+from dtoss.windows.migration.begin_set import begin_next, same_watermark
 from dtoss.windows.migration.take_over import Lacking, is_full, lacking, take_over
 from dtoss.windows.processing.window_commit import commit_batch
 from dtoss.windows.storage.keys_file import read_material
 from dtoss.windows.storage.sets import Sets, coming_of, current_of, sets_of
 from dtoss.windows.storage.spec_file import read_spec
-from dtoss.windows.storage.window_document import begun_windows
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, begun_windows
 from dtoss.windows.storage.window_plan import Options, as_it_stands, plan_batch
 
 T = TypeVar("T")

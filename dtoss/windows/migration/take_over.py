@@ -16,8 +16,7 @@ from dtoss.windows.storage.sets import (
     homes_of,
     sets_of,
 )
-from dtoss.windows.storage.window_document import Document, head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Document, Home, head_of
 from dtoss.windows.storage.window_plan import ledger_of
 
 

@@ -20,8 +20,7 @@ from dtoss.windows.spec import Spec
 from dtoss.windows.state.hour_files import Hours, commit_hours, hours_of
 from dtoss.windows.state.state_files import object_states, write_objects
 from dtoss.windows.storage.spec_file import read_spec
-from dtoss.windows.storage.window_document import Document, Part, documents, head_of
-from dtoss.windows.storage.window_folder import SET_ASIDE, Home
+from dtoss.windows.storage.window_document import SET_ASIDE, Document, Home, Part, documents, head_of
 from dtoss.windows.trajectories.known_rows import ObjectState
 from dtoss.windows.watermark import PaneCounts, add_counts, reached_of
 
@@ -40,9 +39,9 @@ def erase_counted(home: Home, ids: pa.Array, mentions: Mentions, *, dry: bool = 
 
     ``mentions``: the same for rows as they were read.
 
-    Files that stood for what is replaced are for :func:`dtoss.windows.migration.clear_sets.clear_sets` to remove, at
-    once and also where nothing went: whoever was ended on its way left them. Cost: the state of all objects is read,
-    and written again where one goes.
+    Files that stood for what is replaced are for :func:`dtoss.windows.processing.windows_tables.clear_sets` to remove,
+    at once and also where nothing went: whoever was ended on its way left them. Cost: the state of all objects is
+    read, and written again where one goes.
     """
     head = head_of(home)
     if head is None:

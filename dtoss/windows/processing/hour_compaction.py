@@ -11,8 +11,7 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import encode_parquet, read_parquet
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.recent import Recent
-from dtoss.windows.query.result_files import last_words
-from dtoss.windows.query.result_pieces import ResultFile
+from dtoss.windows.query.open_files import ResultFile, last_words
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.hour_files import (
     A_DAY,
@@ -23,8 +22,7 @@ from dtoss.windows.state.hour_files import (
     hours_of,
     without_old,
 )
-from dtoss.windows.storage.window_document import Document, Part, documents
-from dtoss.windows.storage.window_folder import RESULTS, SET_ASIDE, Home
+from dtoss.windows.storage.window_document import RESULTS, SET_ASIDE, Document, Home, Part, documents
 
 _ROWS = 1 << 15
 """Rows of a piece of a file."""

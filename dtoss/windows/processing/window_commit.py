@@ -12,11 +12,9 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.ledger_runs import read_ledger, write_ledger
 from dtoss.commits.rejected_rows import check_bad, sum_counts
-from dtoss.windows.processing.panes_task import ReduceResult, tell
-from dtoss.windows.processing.window_task import MapResult
+from dtoss.windows.processing.window_task import MapResult, ReduceResult, tell
 from dtoss.windows.spec import Spec
-from dtoss.windows.state.state_files import PARTS
-from dtoss.windows.state.state_files_merge import listed_after
+from dtoss.windows.state.state_files import PARTS, listed_after
 from dtoss.windows.storage.group_placement import as_json
 from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, WINDOWS_KIND, Part
 from dtoss.windows.storage.window_plan import Plan

@@ -1,8 +1,9 @@
-"""What windows are as tables: which files the batches of a set name, and what these hold."""
+"""What windows are as tables: which files the batches of a set name, what these hold, and sets that nobody needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,18 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.commits.between import whole_ones
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import COMMITS, HINT, Commit
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_unneeded
-from dtoss.commits.table import Check, NamedFile, Table, files_of_ledger, remove_orphans, verify
+from dtoss.commits.table import Check, NamedFile, Table, files_of_ledger, remove_orphans, tidy, verify
 from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.state.hour_files import NO_TIME, Hours, hours_of
 from dtoss.windows.storage.bundle import unbundle_tables
-from dtoss.windows.storage.sets import homes_of, sets_of
+from dtoss.windows.storage.sets import Sets, commit_sets, current_of, homes_of, later_numbers, sets_of
 from dtoss.windows.storage.spec_file import fixed_of, read_spec
-from dtoss.windows.storage.window_document import Document, Part, document_of
-from dtoss.windows.storage.window_folder import (
+from dtoss.windows.storage.window_document import (
     HOURS,
     KEY_FILES,
     OBJECT_STATES,
@@ -30,8 +30,13 @@ from dtoss.windows.storage.window_folder import (
     RESULTS,
     ROOMS,
     SET_ASIDE,
+    SETS,
     SPEC,
+    Document,
     Home,
+    Part,
+    document_of,
+    head_of,
 )
 
 SPARED_STATE_SECONDS = 600.0
@@ -177,3 +182,55 @@ def _results(part: Part) -> Check:
             look.wrong(f"{path} is damaged: its ends are not those that its commit says")
 
     return check
+
+
+def clear_sets(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> Removal:
+    """Remove what nothing needs of all sets of a name, and return what went.
+
+    A set that was replaced goes once the current one keeps no result that is as old as its own first end: with
+    ``--retain 7d`` some seven days after it was replaced, and never where all results are kept.
+
+    ``spare_seconds``: files stay so long after they were written.
+
+    One commit says that a set is gone, and then its files go: whoever ends in between, the next call goes on. Cost
+    O(files of all sets, and commits since the last hour that was merged).
+    """
+    sets = _kept(home, sets_of(home))
+    gone = [tidy(table, spare_seconds) for table in tables_of(home)]
+    if sets.commit is not None:
+        gone += [_remove_set(home, number, spare_seconds) for number in _left(home, sets)]
+    return sum(gone, NOTHING_REMOVED)
+
+
+def _kept(home: Home, sets: Sets) -> Sets:
+    """Return the sets without those of before whose ends are all kept no longer; a commit says so first."""
+    current = current_of(home, sets)
+    head = head_of(current)
+    since = sets.current.since
+    if len(sets.answering) == 1 or head is None or since is None or hours_of(current, head).kept_from < since:
+        return sets
+    return commit_sets(home, sets, replace(sets, answering=sets.answering[-1:]))
+
+
+def _left(home: Home, sets: Sets) -> list[int]:
+    """Return the numbers of the sets that have files and are needed no more."""
+    return [number for number in (1, *later_numbers(home)) if number not in sets.numbers]
+
+
+def _remove_set(home: Home, number: int, spare_seconds: float) -> Removal:
+    """Remove the files of a set, and return what went; nothing while any that it began with, or a commit, is young."""
+    folder = Home(home.store, home.name, number).folder
+    made = [(HINT,), (SPEC,), *((KEY_FILES, name) for name in folder.files(KEY_FILES))]
+    if any(folder.is_file(*file) and folder.idle(*file) < spare_seconds for file in made):
+        return NOTHING_REMOVED
+    gone = [size for room in (*ROOMS, COMMITS) for size in folder.sizes(room).values()]
+    for room in {*ROOMS, COMMITS}.intersection(folder.folders()):
+        folder.remove_folder(room)
+    top = folder.sizes()
+    for file in (HINT, SPEC):
+        if file in top:
+            folder.remove(file)
+            gone.append(top[file])
+    if number != 1 and str(number) in home.first.folder.folders(SETS):
+        home.first.folder.remove_folder(SETS, str(number))
+    return Removal(len(gone), sum(gone))

@@ -14,20 +14,25 @@ from numpy.typing import NDArray
 from dtoss.commits.file_entry import Missing
 from dtoss.errors import InputError
 from dtoss.watch.subscriptions.forms import instant_of, instant_said
-from dtoss.windows.aggregation.columns import Columns
+from dtoss.windows.aggregation.pane_state import Columns
 from dtoss.windows.aggregation.windows_at_watermark import check_length, flow_between, window_now
 from dtoss.windows.durations import duration_of, duration_text, time_text
-from dtoss.windows.query.key_names import Names
-from dtoss.windows.query.open_files import Reader
-from dtoss.windows.query.result_files import hours_read, results_between, with_final
-from dtoss.windows.query.undeclared import ALL_PANES, ALL_SUMS, LAST_VISITS, StateAsked
-from dtoss.windows.query.wide import BEFORE_MEASURES, answer_of, changed_between, dense, wide_of
+from dtoss.windows.query.open_files import (
+    ALL_PANES,
+    ALL_SUMS,
+    LAST_VISITS,
+    Reader,
+    StateAsked,
+    hours_read,
+    results_between,
+    with_final,
+)
+from dtoss.windows.query.wide import BEFORE_MEASURES, Names, answer_of, changed_between, dense, wide_of
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.keys_file import keys_in
 from dtoss.windows.storage.sets import Sets, current_of, sets_of
 from dtoss.windows.storage.spec_file import read_spec
-from dtoss.windows.storage.window_document import Document, begun_windows, document_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Document, Home, begun_windows, document_of
 from dtoss.windows.watermark import horizon_of
 
 MOST_ENDS = 1_000_000

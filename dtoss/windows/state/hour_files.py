@@ -23,8 +23,7 @@ import pyarrow as pa
 from dtoss.commits.chain import Commit, canonical
 from dtoss.commits.file_entry import FileEntry, checked_bytes, whole, write_entry
 from dtoss.errors import StoreError
-from dtoss.windows.storage.window_document import Document, Part
-from dtoss.windows.storage.window_folder import HOURS, Home
+from dtoss.windows.storage.window_document import HOURS, Document, Home, Part
 
 PAST_HOUR_US = 3_600_000_000
 NO_TIME = -(1 << 62)

@@ -14,8 +14,17 @@ from numpy.typing import NDArray
 from dtoss.buckets import BUCKETS
 from dtoss.column_rows import join_rows
 from dtoss.row_runs import offsets
-from dtoss.windows.state.state_files import ID_KINDS, objects_tables, read_objects, write_objects
-from dtoss.windows.state.state_files_merge import Change, due, staying, too_many, with_any
+from dtoss.windows.state.state_files import (
+    ID_KINDS,
+    Change,
+    due,
+    objects_tables,
+    read_objects,
+    staying,
+    too_many,
+    with_any,
+    write_objects,
+)
 from dtoss.windows.storage.window_document import Part
 from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState, labels_from, newest

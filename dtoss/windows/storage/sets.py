@@ -19,7 +19,7 @@ from dtoss.commits.chain import COMMITS, Commit
 from dtoss.commits.file_entry import whole
 from dtoss.commits.formats import check_document
 from dtoss.errors import StoreError
-from dtoss.windows.storage.window_folder import ROOMS, SETS, Home
+from dtoss.windows.storage.window_document import ROOMS, SETS, Home
 
 SETS_KIND, SETS_FORMAT = "sets of windows", 1
 

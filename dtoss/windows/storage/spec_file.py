@@ -11,7 +11,7 @@ from dtoss.commits.formats import check_format
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import hide_keys
 from dtoss.windows.spec import Spec
-from dtoss.windows.storage.window_folder import SPEC, Home, way_to
+from dtoss.windows.storage.window_document import SPEC, Home, way_to
 
 SPEC_FORMAT = 1
 """Of the files that this reads."""

@@ -14,8 +14,7 @@ from dtoss.windows.spec import Spec
 from dtoss.windows.storage.group_placement import Placement, even, placement_of
 from dtoss.windows.storage.keys_file import read_keys
 from dtoss.windows.storage.spec_file import FixedSpec
-from dtoss.windows.storage.window_document import Document, Part, head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Document, Home, Part, head_of
 
 Place = Callable[[Document | None], Placement]
 """Gives the placement of a batch, of the commit before it."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.windows.aggregation.backward_sums import Backwards, backwards
 from dtoss.windows.aggregation.pane_cells import Numbers
 from dtoss.windows.aggregation.slots import Slots, different
+from dtoss.windows.aggregation.windows_at_watermark import Backwards, backwards
 from dtoss.windows.patches import NO_KEY
 from dtoss.windows.spec import Spec
 from dtoss.windows.trajectories.known_rows import ObjectState

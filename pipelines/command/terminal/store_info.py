@@ -9,7 +9,7 @@ from dtoss.names import columns_of_manifest, renamed_of_manifest, said_renamed
 from pipelines.command.terminal.output import print_table
 
 if TYPE_CHECKING:
-    from dtoss.windows.storage.window_folder import Home
+    from dtoss.windows.storage.window_document import Home
 
 
 def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool) -> None:
@@ -96,7 +96,7 @@ def _said(watch: dict[str, Any]) -> str:
 def windows_in(store: str) -> list[dict[str, Any]]:
     """Return what `--json` prints of the windows of a store: how far they are, their bytes, and whether others come."""
     from dtoss.commits.lease import held_by
-    from dtoss.windows.storage.window_folder import Home, windows_of
+    from dtoss.windows.storage.window_document import Home, windows_of
 
     found = []
     for name in windows_of(store):

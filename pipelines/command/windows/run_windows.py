@@ -54,7 +54,7 @@ def run(
     """Count the rows of arriving files in overlapping windows, each exactly once."""
     from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import Store, on_stderr
-    from dtoss.windows.storage.window_folder import Home
+    from dtoss.windows.storage.window_document import Home
     from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
     from pipelines.loop.tick_clock import clock_of
     from pipelines.rows.delimited_frame import check_said
@@ -134,7 +134,7 @@ def check_alone(asked: CountingOptions, arriving: Arriving, reading: Reading) ->
 
 
 def _say(done: Rebuilt, as_json: bool) -> None:
-    from dtoss.windows.backfill.affected_ends import backfill_text
+    from dtoss.windows.backfill.recount import backfill_text
     from dtoss.windows.durations import time_text
 
     counts, rebuild = done.counts, done.rebuild

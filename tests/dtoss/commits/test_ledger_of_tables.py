@@ -18,8 +18,8 @@ from dtoss.watch.watch_folder import Home as WatchHome
 from dtoss.windows.processing.windows_tables import table_of as windows_table
 from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage import window_plan
+from dtoss.windows.storage.window_document import Home as WindowsHome
 from dtoss.windows.storage.window_document import begun_windows
-from dtoss.windows.storage.window_folder import Home as WindowsHome
 from tests.dtoss.windows.migration.following import begin_beside
 from tests.dtoss.windows.storage import kept
 from tests.dtoss.windows.window_batch import run_batch

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.geometry.space import as_positions
-from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.aggregation.pane_state import PaneState
+from dtoss.windows.aggregation.pane_state import Columns, PaneState
 from dtoss.windows.aggregation.reduce_step import ROWS, groups_step
 from dtoss.windows.aggregation.windows_at_watermark import check_length, flow_between, window_now
 from dtoss.windows.durations import duration_of, duration_text

@@ -34,7 +34,7 @@ from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_regions, of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from tests.dtoss.snapshots.damaged_stores import stored

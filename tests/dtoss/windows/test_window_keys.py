@@ -14,7 +14,7 @@ from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons, rings_together
 from dtoss.geometry.space import space_of
 from dtoss.windows.keys import MOST_SITES, site_keys
-from dtoss.windows.polygon_keys import polygon_keys
+from dtoss.windows.storage.keys_file import polygon_keys
 from tests.dtoss.strategies import lonlat
 from tests.dtoss.windows.window_streams import nearest_of
 from tests.examples import examples

@@ -15,7 +15,7 @@ from dtoss.snapshots.snapshot_ledger import ledger_of
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.store_location import filesystem_of
 from dtoss.watch.watch_folder import Home as WatchHome
-from dtoss.windows.storage.window_folder import Home as WindowsHome
+from dtoss.windows.storage.window_document import Home as WindowsHome
 from pipelines.cycle import cycle
 from pipelines.forget import allow_again, forget, typed_ids
 from pipelines.loop.batch_report import take_lease

@@ -10,8 +10,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.snapshots.store import Store
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 from pipelines.loop.arriving_batches import Sources
 from pipelines.loop.disposal import Disposal
 from pipelines.loop.loop_metrics import Metrics

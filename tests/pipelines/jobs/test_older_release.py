@@ -18,7 +18,7 @@ from dtoss.errors import InputError
 from dtoss.serve.cluster.served_plans import read_placement
 from dtoss.snapshots.store import Store
 from dtoss.windows.storage.spec_file import fixed_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from pipelines.windowing.begin_windows import stands_for
 from pipelines.windowing.window_options import read_asked
 from tests.left_behind import SAMPLE, unpack

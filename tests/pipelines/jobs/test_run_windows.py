@@ -15,8 +15,7 @@ from dtoss.commits.lease import held_by, take
 from dtoss.errors import InputError, StoreError
 from dtoss.rows.input_columns import UNMARKED, Columns
 from dtoss.snapshots.store import Store
-from dtoss.windows.storage.window_document import documents
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, documents
 from pipelines.loop.disposal import Disposal
 from pipelines.rows.read_files import positions_in
 from pipelines.ticks import three_commits

@@ -14,7 +14,7 @@ from dtoss.locks import processors
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store
 from dtoss.watch.watch_folder import Home
-from dtoss.windows.storage.window_folder import Home as WindowHome
+from dtoss.windows.storage.window_document import Home as WindowHome
 from pipelines.loop.arriving_batches import Sources
 from pipelines.watch import watch_files
 from pipelines.watching.spreading import SpreadOptions

@@ -30,8 +30,7 @@ from dtoss.commits.offsets import Ledger
 from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
 from dtoss.windows.processing.windows_tables import verify_windows
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 
 FILES, ROWS, BEGIN = 200, 500, 1_700_000_000
 NAMES = ("shops", "fleet")

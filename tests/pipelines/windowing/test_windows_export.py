@@ -16,7 +16,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import keys_from, of_polygons, of_regions, of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from pipelines.command.main import main
 from tests.dtoss.windows.storage.kept import PLANE, SECOND, commit, spec
 

@@ -23,8 +23,7 @@ import typer
 
 from bench.measuring.machine import family
 from datasets.tables.command import run, say
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 from tests.object_store import object_store
 from tests.pipelines.jobs.test_cluster import command_of, started, wait_for
 from tests.pipelines.windowing.window_kills import made, results

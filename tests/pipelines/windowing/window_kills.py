@@ -27,8 +27,7 @@ import typer
 from bench.measuring.machine import family
 from datasets.tables.command import run, say
 from dtoss.windows.processing.windows_tables import verify_windows
-from dtoss.windows.storage.window_document import documents, head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, documents, head_of
 
 FILES, ROWS = 8, 10_000
 LONGEST_SECONDS = 40.0

@@ -13,7 +13,7 @@ from dtoss.geometry.space import space_of
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from tests.dtoss.serve.map.browsing import BROWSER, around, idle, opened, picture
 from tests.dtoss.serve.served import running
 from tests.dtoss.windows.storage.kept import SECOND, commit, spec

@@ -12,8 +12,7 @@ from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_responses import WindowNews
 from dtoss.windows.query import open_files
-from dtoss.windows.query.open_files import Reader
-from dtoss.windows.query.undeclared import StateAsked
+from dtoss.windows.query.open_files import Reader, StateAsked
 from dtoss.windows.query.window_query import open_windows
 from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 

@@ -26,7 +26,7 @@ from dtoss.windows.storage.keys_file import keys_from, write_keys
 from dtoss.windows.storage.keys_file import of_h3 as made_of_h3
 from dtoss.windows.storage.keys_file import of_sites as made_of_sites
 from dtoss.windows.storage.spec_file import FixedSpec, fix
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from tests.dtoss.serve.served import Asker, running
 from tests.dtoss.windows.storage.kept import SITES, begin, commit, spec
 

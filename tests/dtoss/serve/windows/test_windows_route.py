@@ -14,7 +14,7 @@ import pytest
 from dtoss.serve.core.server_settings import Limits, Paces
 from dtoss.windows.durations import time_text
 from dtoss.windows.query.window_query import open_windows
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from tests.dtoss.serve.served import Asker, running, target, town
 from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 

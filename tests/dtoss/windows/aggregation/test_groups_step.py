@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.geometry.space import Space
-from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.aggregation.pane_state import Layers, PaneState
+from dtoss.windows.aggregation.pane_state import Columns, Layers, PaneState
 from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.measures import MEASURES
 from dtoss.windows.patches import KEY_GROUPS, group_of, groups_of_labels

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dtoss.windows.backfill.affected_ends import rebuild_of
-from dtoss.windows.backfill.backfill_commit import plan_rebuild
-from dtoss.windows.backfill.raw_sources import check_there, reads_of
+from dtoss.windows.backfill.backfill_commit import check_there, plan_rebuild, reads_of
+from dtoss.windows.backfill.recount import rebuild_of
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_plan import Options

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from dtoss.errors import InputError
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 from tests.dtoss.windows.backfill.replay import SECOND, Played, late_ones
 from tests.dtoss.windows.storage.kept import ALL, begin, counts_add_up, made, spec
 from tests.examples import examples

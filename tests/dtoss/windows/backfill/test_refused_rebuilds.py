@@ -8,9 +8,8 @@ from dtoss.commits.chain import Conflict
 from dtoss.commits.offsets import Source
 from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError
-from dtoss.windows.backfill.affected_ends import rebuild_of
-from dtoss.windows.backfill.backfill_commit import plan_rebuild
-from dtoss.windows.backfill.raw_sources import ReadSources, check_there
+from dtoss.windows.backfill.backfill_commit import ReadSources, check_there, plan_rebuild
+from dtoss.windows.backfill.recount import rebuild_of
 from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_plan import Options

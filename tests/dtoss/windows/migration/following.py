@@ -12,7 +12,7 @@ from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import of_sites, write_keys
 from dtoss.windows.storage.sets import current_home, sets_of
 from dtoss.windows.storage.spec_file import FixedSpec, fix, read_spec
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, SECOND, commit, made
 
 OTHER_SITES = np.array([[1.0, 1.0], [9.0, 3.0], [4.0, 7.0], [11.0, 9.0]])

@@ -13,12 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dtoss.windows.migration.clear_sets import clear_sets
 from dtoss.windows.migration.parallel_sets import settle_sets
-from dtoss.windows.processing.windows_tables import verify_windows
+from dtoss.windows.processing.windows_tables import clear_sets, verify_windows
 from dtoss.windows.storage.sets import current_home, sets_of
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 from tests.dtoss.snapshots.small_stores import killed_at
 from tests.dtoss.watch.processing.scripted import no_sync
 from tests.dtoss.windows.migration.following import (

@@ -7,7 +7,7 @@ import signal
 
 from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage.sets import sets_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from dtoss.windows.storage.window_plan import ledger_of
 from tests.dtoss.windows.migration.kills_between_sets import begun, calm_run, change, killed, same_as_calm
 

@@ -6,8 +6,7 @@ import pytest
 
 from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage.sets import current_home, sets_of
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 from tests.dtoss.windows.migration.following import (
     OTHER_SITES,
     always,

@@ -7,8 +7,8 @@ import pytest
 
 from dtoss.commits.table import remove_orphans
 from dtoss.windows.processing.windows_tables import table_of, verify_windows
-from dtoss.windows.state import object_state, state_files_merge
-from dtoss.windows.state.state_files_merge import Change, due, listed_after
+from dtoss.windows.state import object_state, state_files
+from dtoss.windows.state.state_files import Change, due, listed_after
 from dtoss.windows.storage.window_document import Part, documents, head_of
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.storage.kept import begin, check, commit, made, spec
@@ -47,7 +47,7 @@ def test_patches_tell_what_whole_states_tell_and_the_oracle(tmp_path, monkeypatc
     patched = play(tmp_path / "patched", wanted, batches)
     files = head_of(patched).files
     assert all(any(part.patch for part in files[room]) for room in ("objects", "panes"))
-    monkeypatch.setattr(state_files_merge, "PATCHED", 1 << 40)
+    monkeypatch.setattr(state_files, "PATCHED", 1 << 40)
     whole = play(tmp_path / "whole", wanted, batches)
     assert not any(part.patch for part in head_of(whole).files["objects"])
     assert told(patched) == told(whole)

@@ -14,12 +14,12 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.recent import Recent
 from dtoss.windows.keys import h3_keys
-from dtoss.windows.query.key_names import Names
-from dtoss.windows.query.result_files import first_due
+from dtoss.windows.query.open_files import first_due
+from dtoss.windows.query.wide import Names
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import keys_from, of_h3, of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home
 from dtoss.windows.trajectories.visitors import last_visits
 from pipelines.command.main import main
 from tests.dtoss.windows.brute import World
@@ -124,8 +124,8 @@ def test_a_file_is_read_once_and_windows_of_any_length_are_counted_once(stored, 
     found = open_windows(home.store, "fleet")
     first = [found.at(window=name) for name in ("4s", "6s", "8s", "10s")]
     monkeypatch.setattr("dtoss.windows.query.open_files.ResultFile.opened", None)
-    monkeypatch.setattr("dtoss.windows.query.undeclared.read_panes", None)
-    monkeypatch.setattr("dtoss.windows.query.undeclared.object_states", None)
+    monkeypatch.setattr("dtoss.windows.query.open_files.read_panes", None)
+    monkeypatch.setattr("dtoss.windows.query.open_files.object_states", None)
     assert [found.at(window=name) for name in ("4s", "6s", "8s", "10s")] == first
 
 

@@ -17,8 +17,7 @@ from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.state.hour_files import Steps
 from dtoss.windows.storage.spec_file import read_spec
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 from tests.disks import files_read
 from tests.dtoss.windows.storage.kept import SECOND, begin, commit, made, spec
 

@@ -18,11 +18,10 @@ from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError, StoreError
 from dtoss.recent import Recent
 from dtoss.windows.processing.windows_tables import table_of, verify_windows
-from dtoss.windows.query.result_pieces import ResultFile
+from dtoss.windows.query.open_files import ResultFile
 from dtoss.windows.storage.keys_file import of_sites, read_keys, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
-from dtoss.windows.storage.window_document import head_of
-from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_document import Home, head_of
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, SECOND, SITES, begin, check, commit, made, rows_of, spec
