@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from dtoss.errors import InputError
 from dtoss.history.query.read_plan import gather_column
 from dtoss.history.row_blocks import BY_TIME, latest
-from dtoss.history.schema import OWN, Schema
-from dtoss.history.time_scale import interval_of, moment_of, seconds_before
+from dtoss.history.schema import OWN, Schema, interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
 from dtoss.rows.input_columns import DELETED, attribute_column
 from dtoss.rows.store_clock import Scale

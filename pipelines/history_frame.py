@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from dtoss.errors import InputError
 from dtoss.history.query.scan_blocks import condition_on, stored_name
-from dtoss.history.schema import Schema
-from dtoss.history.time_scale import interval_of
+from dtoss.history.schema import Schema, interval_of
 from dtoss.names import not_carried
 from dtoss.queries.covered import as_boxes
 from pipelines.history_tasks.scans import PastScan, home_of, open_version, rows_frame

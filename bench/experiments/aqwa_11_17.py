@@ -22,9 +22,8 @@ from bench.history.aqwa_knn import nearest_rectangle
 from bench.history.aqwa_run import Answered, AqwaRun, even_grid, first_parts
 from bench.history.aqwa_worlds import Fixed, World, even_parts, ranges, spent, world_of
 from bench.measuring.points import missing
-from dtoss.history.aqwa.aqwa_grid import Rectangle
+from dtoss.history.aqwa.aqwa_grid import PointCounts, Rectangle
 from dtoss.history.aqwa.aqwa_partitions import Rule
-from dtoss.history.aqwa.grid_counts import PointCounts
 
 SIZES = {"smoke": (("made",), 40), "here": (("taxi",), 1_000), "full": (("taxi", "fleet"), 1_000)}
 """Worlds, and questions of a turn."""

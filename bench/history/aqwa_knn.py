@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
-from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import Grid, PointCounts, Rectangle
 
 Floats = NDArray[np.float64]
 _FIRST_REACH = 4

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bench.history.aqwa_knn import nearest_rectangle
-from dtoss.history.aqwa.aqwa_cuts import evenest, halves, lines_across
-from dtoss.history.aqwa.aqwa_grid import GRID_LINES, Grid, Rectangle
-from dtoss.history.aqwa.aqwa_partitions import Aqwa, MadeCut, Rule
-from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import GRID_LINES, Grid, PointCounts, Rectangle
+from dtoss.history.aqwa.aqwa_partitions import Aqwa, MadeCut, Rule, evenest, halves, lines_across
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

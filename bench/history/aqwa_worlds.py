@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from bench.history.aqwa_run import Answered, even_grid
 from bench.measuring.points import DATA, FILES, lonlat_in
-from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
-from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import Grid, PointCounts, Rectangle
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

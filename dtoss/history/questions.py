@@ -45,7 +45,7 @@ class Questions:
     """
 
     number: NDArray[np.int64]  # int64 (m,), ascending. The first question ever asked is 1
-    kind: NDArray[np.int8]  # int8 (m,). Its place in :data:`dtoss.history.query.explain.QUESTIONS`
+    kind: NDArray[np.int8]  # int8 (m,). Its place in :data:`dtoss.history.query.scan_blocks.QUESTIONS`
     version: NDArray[np.int64]  # int64 (m,). Of the history, which it read
     ids: NDArray[np.int32]  # int32 (m,). How many objects it was about; 0 where about all
     first: NDArray[np.float64]  # first, last: float64 (m,). Its interval as times are stored; both ends belong to it

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from dtoss.answer_rows import as_rows, places_of, usable
 from dtoss.arguments import distances
 from dtoss.errors import InputError
+from dtoss.history.data_file import Reads
 from dtoss.history.query.block_pairs import Places, time_keys
-from dtoss.history.query.found_rows import FoundRows
 from dtoss.history.query.place_batches import NeighbourQuery, near
-from dtoss.history.query.scan_blocks import Scan, condition_on, read_columns, satisfying, stored_name
-from dtoss.history.read_blocks import Reads
-from dtoss.history.schema import Schema
-from dtoss.history.time_scale import MICROSECONDS, interval_of
+from dtoss.history.query.scan_blocks import FoundRows, Scan, condition_on, read_columns, satisfying, stored_name
+from dtoss.history.schema import MICROSECONDS, Schema, interval_of
 from dtoss.history.versions import Home, Version
 from dtoss.queries.gather import floats_of
 from pipelines.rows.place_columns import exactly

@@ -20,9 +20,8 @@ from dtoss.geometry.space import Space
 from dtoss.history.append_frame import NEEDS_TIME
 from dtoss.history.data_file import NewFile, write_file
 from dtoss.history.row_blocks import BY_TIME, rows_of, sorted_rows, t_numbers
-from dtoss.history.schema import TIME_TYPES, Schema, attribute_names, plain_type, time_type_of
+from dtoss.history.schema import TIME_TYPES, Schema, attribute_names, moment_of, plain_type, time_type_of
 from dtoss.history.segments import write_named
-from dtoss.history.time_scale import moment_of
 from dtoss.history.versions import Home
 from dtoss.rows.input_columns import AHEAD_OF_NOW, DELETED, RAW, REASON, UNREADABLE_TIME, attribute_name
 from dtoss.rows.row_plan import as_double, is_number, where, with_reasons

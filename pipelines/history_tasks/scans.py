@@ -16,12 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
+from dtoss.history.data_file import Reads
 from dtoss.history.query.block_queries import BlockQueries, Spans, stored_kind
 from dtoss.history.query.place_batches import cuts
 from dtoss.history.query.range_query import asked_of_shapes
 from dtoss.history.query.read_plan import ChosenBlocks, gather_column, plan
 from dtoss.history.query.scan_blocks import Piece, Scan, condition_on, pieces_of, read_columns
-from dtoss.history.read_blocks import Reads
 from dtoss.history.versions import Home, Version
 from dtoss.queries.covered import boxes_of
 from dtoss.snapshots.column_types import stored_type, type_name

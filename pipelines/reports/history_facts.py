@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dtoss.history.adaptive.layout_reads import layout_reads, order_of
 from dtoss.history.adaptive.rivals import Sample, StorePrices, rival_layouts
 from dtoss.history.maintenance.history_facts_of import orders_of
-from dtoss.history.query.explain import QUESTIONS
 from dtoss.history.query.read_plan import read_over, request_bytes
+from dtoss.history.query.scan_blocks import QUESTIONS
 from dtoss.history.questions import Questions
 from dtoss.history.row_blocks import ORDER_NAMES
 from dtoss.history.versions import Version

@@ -6,7 +6,7 @@ import pytest
 from bench.experiments.aqwa_11_17 import STARTS, ask_all, begin, rivals
 from bench.history.aqwa_run import Answered, even_grid, first_parts
 from bench.history.aqwa_worlds import SLOTS, START_SECONDS, Fixed, World, even_parts, ranges, spent
-from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import PointCounts
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from dtoss.history.adaptive.cost import Points, Prices
 from dtoss.history.adaptive.leaf_cuts_by_cost import Cell
 from dtoss.history.adaptive.rewrite_decisions import Decision, Leaf, Load, Rewriting
-from dtoss.history.aqwa.aqwa_leaves import PaperCuts, grid_of_leaves, paper_cuts
-from dtoss.history.aqwa.aqwa_partitions import Rule
-from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import PointCounts
+from dtoss.history.aqwa.aqwa_partitions import PaperCuts, Rule, grid_of_leaves, paper_cuts
 from dtoss.history.questions import Questions
 
 Floats = NDArray[np.float64]

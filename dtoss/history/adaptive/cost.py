@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand, step
+from dtoss.history.data_file import READ_OVER
 from dtoss.history.query.block_queries import first_since
 from dtoss.history.questions import Questions
-from dtoss.history.read_blocks import READ_OVER
 from dtoss.history.row_blocks import BLOCK_ROWS
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.history.data_file import READ_OVER
 from dtoss.history.query.read_plan import blocks_of, every_block
 from dtoss.history.questions import Questions
-from dtoss.history.read_blocks import READ_OVER
 from dtoss.history.versions import Version
 
 

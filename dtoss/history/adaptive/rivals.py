@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.hilbert import curve_keys
 from dtoss.history.adaptive.layout_reads import Layout
-from dtoss.history.data_file import FILE_BYTES
+from dtoss.history.data_file import FILE_BYTES, read_blocks
 from dtoss.history.query.read_plan import ChosenBlocks, blocks_of, every_block, gather_column
-from dtoss.history.read_blocks import read_blocks
 from dtoss.history.row_blocks import BY_TIME, t_numbers
-from dtoss.history.schema import Schema
-from dtoss.history.time_scale import MICROSECONDS
+from dtoss.history.schema import MICROSECONDS, Schema
 from dtoss.history.versions import Home, Version
 
 WIDE_GROUP, FINE_GROUP = 122_880, 12_800

@@ -19,8 +19,7 @@ from dtoss.commits.folder import LocalFolder
 from dtoss.errors import InputError
 from dtoss.history.data_file import NewFile
 from dtoss.history.history_commit import Change, NewPeriod, Stale, commit, undone
-from dtoss.history.layouts.rows_in_parts import source_of
-from dtoss.history.layouts.write_layout import MAKERS, Sizes
+from dtoss.history.layouts.write_layout import MAKERS, Sizes, source_of
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.versions import Home, Periods, Version
 

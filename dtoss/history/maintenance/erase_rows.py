@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from dtoss.commits.table import orphans_of
 from dtoss.erasure.mentions import Mentions, clear_rejected
-from dtoss.history.data_file import NewFile, Part, write_file
+from dtoss.history.data_file import NewFile, Part, read_blocks, write_file
 from dtoss.history.history_commit import WORD, Change, Entry, Stale, commit, undone
 from dtoss.history.layouts.compaction import keys_of
 from dtoss.history.maintenance.history_table import GRACE_SECONDS, clear, table_of
-from dtoss.history.read_blocks import read_blocks
 from dtoss.history.row_blocks import BY_TIME, id_words, t_numbers
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home, Version

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel
 from dtoss.geometry.distance import chord_of
 from dtoss.geometry.space import Space
-from dtoss.history.schema import Schema
-from dtoss.history.time_scale import interval_of
+from dtoss.history.schema import Schema, interval_of
 
 RADIUS_TOLERANCE, LEAST_TOLERANCE = 1.0 + 1e-9, 1e-12
 """Times which, and by which, a chord is longer than computed where blocks are chosen: rounding loses none."""

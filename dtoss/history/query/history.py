@@ -13,15 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.arguments import column_names, distances, whole_number
 from dtoss.frames.coordinates import as_places
 from dtoss.geometry.space import Space
-from dtoss.history.query import nearest_query, place_batches, range_query, trajectory_query
+from dtoss.history.data_file import Reads
+from dtoss.history.query import nearest_query, place_batches, range_query
 from dtoss.history.query.block_queries import BlockQueries, Spans, discs, ends_of, spans_of, stored_kind
-from dtoss.history.query.explain import QUESTIONS, Told
-from dtoss.history.query.found_rows import FoundRows, as_hits
 from dtoss.history.query.place_batches import NeighbourQuery
-from dtoss.history.query.scan_blocks import Scan, condition_on, read_columns
-from dtoss.history.read_blocks import Reads
-from dtoss.history.schema import Schema
-from dtoss.history.time_scale import moment_of, seconds_before
+from dtoss.history.query.scan_blocks import QUESTIONS, FoundRows, Scan, Told, as_hits, condition_on, read_columns
+from dtoss.history.schema import Schema, moment_of, seconds_before
 from dtoss.history.versions import Home, Version
 from dtoss.hits import Hits
 from dtoss.ids import stored_ids
@@ -344,9 +341,9 @@ class History:
         """
         wanted = stored_ids(ids, self.schema.id_type, "this history")
         scan = self._scan(columns, where)
-        asked = trajectory_query.asked_of_ids(wanted, spans_of(between, self.schema, len(wanted)))
+        asked = range_query.asked_of_ids(wanted, spans_of(between, self.schema, len(wanted)))
         began = time.perf_counter()
-        found, facts = trajectory_query.rows_of_objects(scan, wanted, asked)
+        found, facts = range_query.rows_of_objects(scan, wanted, asked)
         return self._hits("trajectory", asked, scan, facts, found, began, columns)
 
     def at(
@@ -385,11 +382,11 @@ class History:
         first = ends_of(stored_kind(self.schema))[0]
         if max_age is not None:
             first = seconds_before(last, float(distances("max_age", max_age, 1)[0]), self.schema.t_type)
-        asked = trajectory_query.asked_at(first, last, self.schema)
+        asked = range_query.asked_at(first, last, self.schema)
         self._check(columns)
         scan = Scan(self.home, self.version, tuple(self.schema.attributes), None, Reads(), deletions=True)
         began = time.perf_counter()
-        found, facts = trajectory_query.rows_at(scan, asked, condition_on(self.schema, where))
+        found, facts = range_query.rows_at(scan, asked, condition_on(self.schema, where))
         return self._hits("at", asked, scan, facts, found, began, columns)
 
     def explain(self, question: str, *arguments: Any, **named: Any) -> dict[str, Any]:

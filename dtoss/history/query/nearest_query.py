@@ -20,9 +20,8 @@ from dtoss.column_rows import take_rows
 from dtoss.geometry.distance import distance
 from dtoss.geometry.rounding import TINY
 from dtoss.history.query.block_queries import BlockQueries, Spans, chords_of, least_chords
-from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
 from dtoss.history.query.read_plan import ChosenBlocks, blocks_met, blocks_of, joined_chosen, plan
-from dtoss.history.query.scan_blocks import Scan, pieces_of
+from dtoss.history.query.scan_blocks import FoundRows, Scan, in_order, joined_found, pieces_of
 from dtoss.history.row_blocks import BY_PLACE, BY_TIME, Blocks, order_keys
 
 Per = Literal["object", "row"]

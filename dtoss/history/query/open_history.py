@@ -14,8 +14,8 @@ from contextlib import suppress
 import numpy as np
 
 from dtoss.column_rows import join_rows
-from dtoss.history.query.explain import QUESTIONS, Told
 from dtoss.history.query.history import History
+from dtoss.history.query.scan_blocks import QUESTIONS, Told
 from dtoss.history.questions import ASKED, Questions, gather, keep, note
 from dtoss.history.versions import Home
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from dtoss.geometry.hilbert import curve_keys
 from dtoss.history.query.block_pairs import Places, Rows, answers, guessed, pairs, time_keys, touched
 from dtoss.history.query.block_queries import BlockQueries, Spans
-from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
 from dtoss.history.query.read_plan import (
     ChosenBlocks,
     costs,
@@ -30,7 +29,7 @@ from dtoss.history.query.read_plan import (
     plan,
     request_bytes,
 )
-from dtoss.history.query.scan_blocks import Piece, Scan, pieces_of
+from dtoss.history.query.scan_blocks import FoundRows, Piece, Scan, in_order, joined_found, pieces_of
 from dtoss.history.row_blocks import BY_PLACE, BY_TIME, order_keys
 from dtoss.history.versions import Version
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dtoss.column_rows import join_rows, take_rows
 from dtoss.commits.folder import LocalFolder
+from dtoss.history.data_file import READ_OVER
 from dtoss.history.query.block_queries import BlockQueries, near_blocks
-from dtoss.history.read_blocks import READ_OVER
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks
 from dtoss.history.versions import Version
 

@@ -98,8 +98,8 @@ def verify(
     as_json: Json = False,
 ) -> int:
     """Read every file, compare every sum, and name what is damaged (exit code 2) or could not be read (1)."""
+    from dtoss.history.maintenance.history_table import restore as restore_history
     from dtoss.history.maintenance.history_table import verify_history
-    from dtoss.history.maintenance.restore import restore as restore_history
     from dtoss.history.versions import Home
 
     home = Home(history)
@@ -158,7 +158,7 @@ def _retain(home: Home, seconds: float | None) -> int:
     if seconds is None:
         return 0
     from dtoss.history.maintenance.erase_rows import retain
-    from dtoss.history.time_scale import MICROSECONDS, seconds_before
+    from dtoss.history.schema import MICROSECONDS, seconds_before
 
     kind = home.version().schema.t_type
     now = time.time() * (MICROSECONDS if kind == "timestamp" else 1)

@@ -24,9 +24,8 @@ from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
 from dtoss.history.append_frame import Key, commit_batch
-from dtoss.history.data_file import write_file
+from dtoss.history.data_file import read_blocks, write_file
 from dtoss.history.maintenance.history_table import clear, verify_history
-from dtoss.history.read_blocks import read_blocks
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home, files_of
 from dtoss.snapshots.store import Store

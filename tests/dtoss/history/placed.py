@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from dtoss.history.data_file import WHOLE_PLANE, write_file
+from dtoss.history.data_file import WHOLE_PLANE, read_blocks, write_file
 from dtoss.history.history_commit import Change, commit
-from dtoss.history.query.explain import QUESTIONS
+from dtoss.history.query.scan_blocks import QUESTIONS
 from dtoss.history.questions import Questions
-from dtoss.history.read_blocks import read_blocks
 from dtoss.history.row_blocks import BY_PLACE, BY_TIME, sorted_rows
 
 

@@ -17,9 +17,8 @@ from dtoss.errors import StoreError, Unreadable
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.maintenance.history_facts_of import counting_files, facts_of
-from dtoss.history.maintenance.history_table import clear, verify_history
+from dtoss.history.maintenance.history_table import clear, restore, verify_history
 from dtoss.history.maintenance.history_table import table_of as history_table
-from dtoss.history.maintenance.restore import restore
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import files_of
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from dtoss.column_rows import join_rows
 from dtoss.errors import StoreError
-from dtoss.history.data_file import write_file
+from dtoss.history.data_file import Reads, ranges_of, read_blocks, write_file
 from dtoss.history.history_commit import Change, Entry, NewPeriod, RepeatedKeys, Stale, commit, keys_known
-from dtoss.history.read_blocks import Reads, ranges_of, read_blocks
 from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, sorted_rows, starts_of
 from dtoss.history.segments import Segment, columns_in, read_segment
 from dtoss.history.segments import table_of as table_of_columns

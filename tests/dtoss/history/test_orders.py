@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from dtoss.history.data_file import write_file
+from dtoss.history.data_file import read_blocks, write_file
 from dtoss.history.history_commit import Change, commit
 from dtoss.history.layouts import write_layout
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.layouts.kd_tree import even_tree, tree_of_cells
-from dtoss.history.layouts.rows_in_parts import by_time, in_buckets, rows_at_a_time, source_of
-from dtoss.history.layouts.write_layout import MAKERS, Sizes
-from dtoss.history.read_blocks import read_blocks
+from dtoss.history.layouts.write_layout import MAKERS, Sizes, by_time, in_buckets, rows_at_a_time, source_of
 from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES, sorted_rows
 from dtoss.history.sums import sum_of
 from tests.dtoss.history.drop_orders import drop_orders

@@ -9,13 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.geometry.distance import distance
-from dtoss.history.data_file import write_file
+from dtoss.history.data_file import Reads, write_file
 from dtoss.history.history_commit import Change, commit
 from dtoss.history.query.block_pairs import Places, time_keys
 from dtoss.history.query.place_batches import NeighbourQuery, chosen_for, cuts, near
 from dtoss.history.query.read_plan import gather_column
 from dtoss.history.query.scan_blocks import Scan, condition_on
-from dtoss.history.read_blocks import Reads
 from dtoss.history.row_blocks import BY_PLACE, sorted_rows, t_numbers
 from tests.dtoss.history.worlds import LAT, LON, PLANE, SPHERE, new_home, put_batch, schema_of, small_rows, table_of
 from tests.examples import examples

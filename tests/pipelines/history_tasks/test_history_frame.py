@@ -10,7 +10,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import Change, Entry, NewPeriod, commit
 from dtoss.history.row_blocks import sorted_rows
-from dtoss.history.time_scale import interval_of
+from dtoss.history.schema import interval_of
 from pipelines.history_frame import history_frame
 from pipelines.history_tasks.scans import PastScan
 from tests.dtoss.history.worlds import EPOCH, PLANE, SPHERE, new_home, put_batch, schema_of, table_of

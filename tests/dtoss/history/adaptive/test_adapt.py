@@ -10,9 +10,8 @@ import pytest
 import dtoss
 from dtoss.column_rows import join_rows
 from dtoss.errors import InputError
-from dtoss.history.adaptive.adapt import adapt
+from dtoss.history.adaptive.adapt import adapt, cost_by, place_leaves, prices_of
 from dtoss.history.adaptive.cost import reads_of
-from dtoss.history.adaptive.period import cost_by, place_leaves, prices_of
 from dtoss.history.layouts.compaction import make_order
 from dtoss.history.query.history import History
 from dtoss.history.query.open_history import NOTED_AT_ONCE, question_of

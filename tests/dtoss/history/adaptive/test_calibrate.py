@@ -6,7 +6,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.history.adaptive import request_cost as module
-from dtoss.history.adaptive.period import prices_of
+from dtoss.history.adaptive.adapt import prices_of
 from dtoss.history.adaptive.request_cost import LONG_BYTES, SHORT_BYTES, calibrate
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, table_of
 

@@ -17,7 +17,7 @@ from dtoss.history.adaptive.rivals import (
     rows_of_group,
     sample_of,
 )
-from dtoss.history.read_blocks import READ_OVER
+from dtoss.history.data_file import READ_OVER
 from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, BY_TIME
 from tests.dtoss.history.placed import discs_asked, put_places
 from tests.dtoss.history.worlds import PLANE, SPHERE, new_home, put_batch, schema_of, table_of

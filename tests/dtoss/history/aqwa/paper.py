@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dtoss.history.aqwa.aqwa_cuts import halves
 from dtoss.history.aqwa.aqwa_grid import Rectangle
+from dtoss.history.aqwa.aqwa_partitions import halves
 
 
 def overlap(a: Rectangle, b: Rectangle) -> bool:

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.history.aqwa_run import even_grid
-from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
-from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
+from dtoss.history.aqwa.aqwa_grid import Grid, PointCounts, QueryCounters, Rectangle
 from tests.dtoss.history.aqwa.paper import overlapping, points_in, weight
 from tests.examples import examples
 

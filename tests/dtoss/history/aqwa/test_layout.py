@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.history.aqwa_run import AqwaRun, even_grid, first_parts, halving_cut
-from dtoss.history.aqwa.aqwa_cuts import best_cut, halves
-from dtoss.history.aqwa.aqwa_grid import Rectangle
-from dtoss.history.aqwa.aqwa_partitions import Rule
-from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
+from dtoss.history.aqwa.aqwa_grid import PointCounts, QueryCounters, Rectangle
+from dtoss.history.aqwa.aqwa_partitions import Rule, best_cut, halves
 from tests.dtoss.history.aqwa.paper import cost, looked_at, overlap, points_in, value_of
 from tests.dtoss.history.aqwa.test_counts import a_rectangle
 from tests.examples import examples

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.aqwa.aqwa_leaves import grid_of_leaves, paper_cuts
-from dtoss.history.aqwa.aqwa_partitions import Rule
-from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import PointCounts
+from dtoss.history.aqwa.aqwa_partitions import Rule, grid_of_leaves, paper_cuts
 from tests.examples import examples
 
 WORLD = [-np.inf, -np.inf, np.inf, np.inf]

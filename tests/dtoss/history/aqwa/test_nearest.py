@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from bench.history.aqwa_knn import nearest_rectangle
 from bench.history.aqwa_run import even_grid
-from dtoss.history.aqwa.aqwa_grid import Grid
-from dtoss.history.aqwa.grid_counts import PointCounts
+from dtoss.history.aqwa.aqwa_grid import Grid, PointCounts
 from tests.dtoss.history.aqwa.paper import nearest_cells
 from tests.examples import examples
 

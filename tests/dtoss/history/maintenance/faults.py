@@ -27,8 +27,7 @@ from dtoss.errors import StoreError
 from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
-from dtoss.history.maintenance.history_table import clear, verify_history
-from dtoss.history.maintenance.restore import restore
+from dtoss.history.maintenance.history_table import clear, restore, verify_history
 from dtoss.history.query.open_history import Learner
 from dtoss.history.row_blocks import ORDER_NAMES
 from dtoss.history.versions import Home, files_of

@@ -20,8 +20,7 @@ from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
-from dtoss.history.maintenance.history_table import clear, verify_history
-from dtoss.history.maintenance.restore import restore
+from dtoss.history.maintenance.history_table import clear, restore, verify_history
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, sorted_rows
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
