@@ -18,7 +18,7 @@ from datasets.tables.fields import Layout, read_fields
 from datasets.tables.format_source import Column, Notation, Source, read_source, source_schema
 from datasets.tables.legal_positions import is_missing
 from datasets.tables.standard_rows import Part, save
-from dtoss.delimited.dialect import character
+from dtoss.delimited.records import character
 
 
 def delimited(files: list[Path], source: Source) -> tuple[pa.Schema, Iterator[Part]]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from dtoss.errors import InputError
-from dtoss.installed import load_installed
+from dtoss.extras import load_installed
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
     from dtoss.conditions.matching_objects import Filters
     from dtoss.conditions.parse import Condition
-    from dtoss.frames.frame_types import Places
+    from dtoss.frames.arrow_tables import Places
     from dtoss.geometry.polygons import Polygon
     from dtoss.queries.cell_of import CellView
     from dtoss.queries.covered import Shape

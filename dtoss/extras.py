@@ -1,8 +1,9 @@
-"""Libraries that are loaded when they are first needed, and what to install where one is missing."""
+"""Libraries that are loaded when they are first needed, what to install where one is missing, and what stands above."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from types import ModuleType
 from typing import Any
 
@@ -24,3 +25,13 @@ def need(module: str, what: str, extra: str) -> Any:
             raise
         raise InputError(f"{what} needs {error.name}: pip install 'dtoss[{extra}]'") from None
     return found
+
+
+def load_installed(group: str, name: str) -> Any:
+    """Return an entry point of the installed distribution, loaded; an InputError where it is not to be had."""
+    try:
+        (found,) = distribution("dtoss").entry_points.select(group=group, name=name)
+        return found.load()
+    except (PackageNotFoundError, ImportError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"the commands of dtoss are not installed ({why}): pip install . in a checkout") from None

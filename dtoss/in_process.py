@@ -17,7 +17,7 @@ from dtoss.names import renames
 if TYPE_CHECKING:
     import pyproj
 
-    from dtoss.frames.frame_types import Frame, Places
+    from dtoss.frames.arrow_tables import Frame, Places
     from dtoss.geometry.space import Space
     from dtoss.partition import Ids
 
@@ -148,16 +148,14 @@ def build(
     ['b']
     """
     # numba is loaded with the first index, not with this module
-    from dtoss.building.build_progress import show_progress
-    from dtoss.building.in_memory import build_in_memory
+    from dtoss.building.in_memory import build_in_memory, show_progress
     from dtoss.frames.objects_of import attributes_of, given_objects
     from dtoss.geometry.space import SMALLEST, as_positions, space_of
     from dtoss.ids import as_ids, check_distinct
     from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
     from dtoss.queries.open_partitions import OpenPartitions, facts_of
     from dtoss.save_index import BuildRecord
-    from dtoss.snapshots.partition_choice import Wishes
-    from dtoss.snapshots.source_columns import Columns
+    from dtoss.snapshots.manifest_fields import Columns, Wishes
 
     if partitions is not None:
         partitions = whole_number("partitions", partitions, 1)

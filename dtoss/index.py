@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dtoss.building.border import BorderTable
     from dtoss.conditions.matching_objects import Filters
-    from dtoss.frames.frame_types import Frame, Places
+    from dtoss.frames.arrow_tables import Frame, Places
     from dtoss.geometry.space import Space
     from dtoss.partition import Partition
     from dtoss.partitioning.regions import Regions
@@ -340,7 +340,7 @@ class Index(SpatialIndex):
         cut at the antimeridian and closed along the poles (:mod:`dtoss.export.planar`). ``area`` is that of the true
         cell, in square metres or square CRS units. A cell within 0.1 mm has no geometry. Cost O(cells).
         """
-        from dtoss.export.frames import cells_frame
+        from dtoss.export.export_layers import cells_frame
 
         return cells_frame(self.engine.view, self.string_ids, ids, clip, self.place_of)
 
@@ -363,7 +363,7 @@ class Index(SpatialIndex):
         -----
         Drawn as cells are. An empty region has no geometry. Cost O(P^2) of P partitions.
         """
-        from dtoss.export.frames import regions_frame
+        from dtoss.export.export_layers import regions_frame
 
         return regions_frame(self.partitioning, self._bounds, self.parts, self.space, clip)
 
@@ -392,7 +392,7 @@ class Index(SpatialIndex):
         -----
         Partition by partition, along the curve. Cost O(n).
         """
-        from dtoss.export.frames import objects_frame
+        from dtoss.export.export_layers import objects_frame
 
         if columns is not None:
             column_names(columns, [*self.column_names, *position_names(self.space.geographic)])

@@ -20,7 +20,7 @@ from dtoss.partition import Partition
 from dtoss.partition import numbers as arrow_of
 from dtoss.partitioning.regions import bounds_round
 from dtoss.save_index import TIME, BuildRecord
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns
 
 
 def merge_frame(index: Any, frame: Any, time: str | None, deleted: str | None, threads: int) -> Any:

@@ -15,8 +15,7 @@ import pyarrow as pa
 from dtoss.arguments import whole_number
 from dtoss.errors import InputError, StoreError, reason
 from dtoss.names import not_carried, renamed_of_manifest
-from dtoss.snapshots.partition_choice import Shape, Wishes
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns, Shape, Wishes
 
 if TYPE_CHECKING:
     from dtoss.building.border import Border

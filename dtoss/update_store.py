@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtoss.installed import load_installed
+from dtoss.extras import load_installed
 from dtoss.snapshots.store import Store
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from dtoss.frames.frame_types import Frame
+    from dtoss.frames.arrow_tables import Frame
 
 
 def update(

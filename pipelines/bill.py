@@ -22,7 +22,7 @@ from ceps.model.patterns import WEEK
 from ceps.plan.plans import Plan
 from ceps.reporting.bill_section import bill_numbers
 from ceps.reporting.realised import Bill, change_dollars, rentals, slot_of, to_cents, with_hindsight
-from dtoss.commits.named import path_in
+from dtoss.commits.chain import path_in
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.snapshots.manifest import space_of_manifest

@@ -25,9 +25,9 @@ from dtoss.names import columns_of_manifest, renames
 from dtoss.rows.input_columns import attribute_column, columns_of
 from dtoss.rows.store_clock import Clock
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
-from dtoss.snapshots.partition_choice import Shape
+from dtoss.snapshots.manifest_fields import Shape
+from dtoss.snapshots.read_file import ledger_of, write_ledger
 from dtoss.snapshots.retention import snapshot_of
-from dtoss.snapshots.snapshot_ledger import ledger_of, write_ledger
 from dtoss.snapshots.store import Store
 from dtoss.witnesses import USUAL_WITNESSES, Moment
 from pipelines.cycles.arrivals import Arrivals, Place
@@ -53,7 +53,7 @@ from pipelines.spark.session import configure_session, running_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from dtoss.frames.frame_types import Frame
+    from dtoss.frames.arrow_tables import Frame
 
 TRIES = 3
 """How often a cycle is made where others commit before it."""

@@ -21,13 +21,12 @@ import pyarrow.parquet as pq
 from dtoss.commits.folder import Folder
 from dtoss.commits.lease import Writer
 from dtoss.commits.ledger_runs import read_ledger
-from dtoss.erasure.forgotten import allow_ids, forget_ids
-from dtoss.erasure.mentions import Mentions
+from dtoss.erasure.forgotten import Mentions, allow_ids, forget_ids
 from dtoss.errors import InputError
 from dtoss.history.maintenance.erase_rows import erase_past
 from dtoss.history.versions import Home as PastHome
 from dtoss.ids import LARGEST
-from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.read_file import ledger_of
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.events.erase_events import erase_watched
 from dtoss.watch.events.watch_document import head_of as watch_head

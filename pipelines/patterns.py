@@ -39,7 +39,7 @@ from pipelines.spark.session import configure_session, cores
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from dtoss.frames.frame_types import Frame
+    from dtoss.frames.arrow_tables import Frame
 
 SUMS = "cell bigint, together binary, weight bigint"
 """Sums as tasks pass them on, as Spark writes their columns: of cells, and of sets of partitions (``together``)."""

@@ -22,7 +22,7 @@ from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions, bounds_round
 from dtoss.rows.input_columns import Columns, attribute_name
 from dtoss.snapshots.manifest import make_manifest, reach_of, regions_of_manifest, space_of_manifest
-from dtoss.snapshots.partition_choice import Shape, Wishes
+from dtoss.snapshots.manifest_fields import Shape, Wishes
 from dtoss.snapshots.store import Store
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.partitions import choose_regions, make_partitions, repeats
@@ -41,7 +41,7 @@ from pipelines.spark.session import configure_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from dtoss.frames.frame_types import Frame
+    from dtoss.frames.arrow_tables import Frame
 
 
 def rebuild(

@@ -11,7 +11,7 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.history.append_frame import OF_STREAM, Key, check_stream
 from dtoss.rows.input_columns import columns_of
-from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.read_file import ledger_of
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, options_of_cycle

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from dtoss.answer_rows import make_ask, open_once
 from dtoss.errors import InputError
 from dtoss.frames.polygon_frames import Zones, rings_of_values
-from dtoss.geometry.polygons import polygons_in
+from dtoss.geometry.polygons import check_edges, polygons_in
 from dtoss.geometry.space import Space
-from dtoss.geometry.straight_edges import check_edges
 from dtoss.mapped_index import Verify
 from dtoss.names import unused_name
 from dtoss.partitioning.regions import Regions

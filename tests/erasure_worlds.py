@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dtoss
+from dtoss.commits.columnar_files import REJECTED, encode_rejected
 from dtoss.commits.offsets import Source
-from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.history.layouts.compaction import settle
 from dtoss.history.maintenance.history_facts_of import counting_files
 from dtoss.history.maintenance.history_table import verify_history

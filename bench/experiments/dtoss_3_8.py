@@ -19,8 +19,7 @@ from bench.experiments.dtoss_3_15 import Floats, objects_of
 from bench.experiments.results import Results, Row, grid, point
 from bench.measuring.race import timed
 from bench.peers.d_movies import DMovies
-from dtoss.building.build_progress import Progress
-from dtoss.building.in_memory import build_in_memory
+from dtoss.building.in_memory import Progress, build_in_memory
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.pivots import sampled_one_in
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 import dtoss
 from bench.measuring.race import in_turns
 from bench.serve.fresh import rows_of
-from dtoss.fresh.memory_folder import MEMORY
-from dtoss.fresh.publish import publish
+from dtoss.fresh.generations import publish
+from dtoss.fresh.shared_folder import MEMORY
 from dtoss.fresh.standing import merge_rows, standing_of
 from dtoss.log.log_schema import log_schema
 from dtoss.snapshots.store import Store

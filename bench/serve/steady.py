@@ -29,7 +29,7 @@ import dtoss
 from bench.measuring.machine import resident
 from bench.serve.fresh_peers import city
 from bench.serve.requests import pinned, serve_command
-from dtoss.fresh.memory_folder import FOLDER_PREFIX, MEMORY
+from dtoss.fresh.shared_folder import FOLDER_PREFIX, MEMORY
 from pipelines.calibration.sender import Senders, Where, Window
 
 PUTS = 20

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from datasets.tables.command import BadInput
 from datasets.tables.standard_rows import Counts
 from dtoss.delimited import record_batches
-from dtoss.delimited.dialect import Dialect, check_encoding
 from dtoss.delimited.record_batches import CORRUPT, FLAW
-from dtoss.delimited.records import UNENDED
+from dtoss.delimited.records import UNENDED, Dialect, check_encoding
 from dtoss.errors import InputError
 
 BLOCK = 1 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtoss.client.address import read_peers
+from dtoss.client.endpoint import read_peers
 from dtoss.client.remote_index import RemoteIndex
 
 

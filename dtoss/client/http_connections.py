@@ -1,18 +1,21 @@
-"""Requests over connections that stay open, one a thread, and what their answers say that is wrong."""
+"""Requests over connections that stay open, one a thread; streams of events, and pauses before one is tried again."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import os
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
-from dtoss.client.address import Address
+from dtoss.client.endpoint import Address
 from dtoss.errors import DtossError, InputError, StoreError
 
 ARROW_MEDIA = "application/vnd.apache.arrow.stream"
@@ -256,3 +259,135 @@ class Connections:
         if status == 410:
             return Gone(detail)
         return DtossError(f"{self.address}: {detail}")
+
+
+EVENTS_MEDIA = "text/event-stream"
+"""Content type of a stream of events."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds before a server is asked again."""
+
+
+class Followed:
+    """The events of a server's watch, in their order, each once; made by :meth:`.remote_index.RemoteIndex.events`.
+
+    ``after``: the id of the last event that is known; None for what is committed from now on; ``patience``: seconds for
+    which the server may be away.
+    """
+
+    def __init__(
+        self, connections: Connections, parameters: dict[str, list[str]], after: str | None, patience: float
+    ) -> None:
+        if isinstance(patience, bool) or not isinstance(patience, (int, float)) or not 0 <= patience < 1e9:
+            raise ValueError(f"patience is {patience!r}: seconds from 0 on are wanted")
+        self.last = after
+        self._connections = connections
+        self._parameters = parameters
+        self._patience = patience
+        self._socket: socket.socket | None = None
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield events until it is closed; iterated again it goes on where it was."""
+        heard, pauses = time.monotonic(), backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
+        while not self._closed.is_set():
+            why: Exception
+            least = 0.0
+            try:
+                for event in self._heard():
+                    if event is not None:
+                        yield event
+                    heard, pauses = time.monotonic(), backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
+                why = DtossError(f"the server at {self._connections.address} has ended the stream: is it ending?")
+            except Later as later:
+                why, least = later, later.seconds
+            except (OSError, http.client.HTTPException) as error:
+                why = DtossError(self._connections.broken(error))
+            finally:
+                self._hang_up()
+            left = heard + self._patience - time.monotonic()
+            if self._closed.is_set():
+                return
+            if left <= 0:
+                raise why
+            self._closed.wait(min(max(next(pauses), least), left))
+
+    def close(self) -> None:
+        """End it, also where another thread waits for its next event."""
+        self._closed.set()
+        self._hang_up()
+
+    def __enter__(self) -> Followed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _heard(self) -> Iterator[dict[str, Any] | None]:
+        """Yield the events of one connection, and None for whatever else shows that the server is there."""
+        asked = self._connections
+        headers = {"Accept": EVENTS_MEDIA}
+        if asked.token is not None:
+            headers["Authorization"] = f"Bearer {asked.token}"
+        given = {name: values for name, values in self._parameters.items() if values}
+        if self.last is not None:
+            given["after"] = [self.last]
+        link = asked.link()
+        try:
+            link.connect()
+            self._socket = link.sock
+            if self._closed.is_set():  # while it was made there was nothing to hang up
+                return
+            link.request("GET", f"{asked.address.prefix}/events?{urlencode(given, doseq=True)}", headers=headers)
+            response = link.getresponse()
+            self._check(response)
+            yield None
+            yield from self._blocks(response)
+        finally:
+            link.close()
+
+    def _check(self, response: http.client.HTTPResponse) -> None:
+        kind = response.headers.get_content_type()
+        if response.status == 200 and kind == EVENTS_MEDIA:
+            return
+        after = response.headers.get("Retry-After", "")
+        raise self._connections.wrong(response.status, kind, response.read(), after)
+
+    def _blocks(self, response: http.client.HTTPResponse) -> Iterator[dict[str, Any] | None]:
+        """Yield what the blocks of a stream hold; one that is cut off is none."""
+        place: str | None = None
+        data: list[bytes] = []
+        while (line := response.readline()).endswith(b"\n"):
+            name, _, value = line.rstrip(b"\r\n").partition(b":")
+            if name == b"id":
+                place = value.removeprefix(b" ").decode()
+            elif name == b"data":
+                data.append(value.removeprefix(b" "))
+            elif not name and not value:
+                self.last = place or self.last
+                yield json.loads(b"\n".join(data)) if data else None
+                place, data = None, []
+
+    def _hang_up(self) -> None:
+        held, self._socket = self._socket, None
+        if held is not None:
+            with suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
+            held.close()
+
+
+def backoff(shortest: float, longest: float, chance: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
+    """Yield seconds to wait before each new try, without end: each twice as long as the one before, up to a bound.
+
+    ``shortest``, ``longest``: the first, and the bound; ``chance``: draws how much of half a pause is left out, from 0
+    to 1, so that many who wait for the same do not come at once.
+
+    Examples
+    --------
+    >>> from itertools import islice
+    >>> list(islice(backoff(1.0, 5.0), 4))
+    [1.0, 2.0, 4.0, 5.0]
+    """
+    pause = shortest
+    while True:
+        yield min(pause, longest) * (1.0 - chance() / 2)
+        pause = min(2 * pause, longest)

@@ -12,13 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.arrow_stream import stream_of
-from dtoss.backoff import backoff
-from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
-from dtoss.client.http_connections import JSON, BadRows, Later, TooMuch
+from dtoss.client.http_connections import JSON, LONGEST_PAUSE, SHORTEST_PAUSE, BadRows, Later, TooMuch, backoff
 from dtoss.client.remote_server import Server, smaller_pieces
 from dtoss.frames.arrow_tables import Table, plain_column, read_column, table_of
 from dtoss.frames.coordinates import locate_rows
-from dtoss.frames.crs_names import agree_crs
+from dtoss.frames.geo_columns import agree_crs
 from dtoss.frames.objects_of import ID_COLUMN
 from dtoss.geometry.space import Space
 from dtoss.log.read_upto import ReadUpto, read_upto

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names, distances, whole_number
-from dtoss.client.address import address_of
-from dtoss.client.event_stream import Followed
-from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
+from dtoss.client.endpoint import address_of
+from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Followed, Missing
 from dtoss.client.put_rows import Put, put_offsets, put_table, table_of_rows
 from dtoss.client.remote_server import PLACES_AT_A_TIME, Facts, Sent, Server, sent_boxes, sent_polygons
 from dtoss.client.url_and_hits import (
@@ -24,7 +23,7 @@ from dtoss.client.url_and_hits import (
     table_of,
 )
 from dtoss.errors import DtossError, InputError
-from dtoss.frames.frame_types import Places
+from dtoss.frames.arrow_tables import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.html_table import facts_html

@@ -16,8 +16,8 @@ from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections
 from dtoss.client.url_and_hits import boxes_json, column_of, hits_of, table_bytes, target
 from dtoss.column_rows import join_rows
 from dtoss.errors import DtossError, StoreError
+from dtoss.frames.arrow_tables import Places
 from dtoss.frames.coordinates import as_places, places_of
-from dtoss.frames.frame_types import Places
 from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.hits import Hits
 from dtoss.names import position_names

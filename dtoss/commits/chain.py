@@ -1,4 +1,4 @@
-"""The chain of commits: numbered files, of which each is made by one writer only, and names the one before by its hash.
+"""The chain of commits: numbered files, each made by one writer, which say their format and name the one before.
 
 ::
 
@@ -20,7 +20,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ from typing import Any
 
 from dtoss.commits import process
 from dtoss.commits.folder import Folder
-from dtoss.errors import StoreError
+from dtoss.errors import InputError, StoreError
 
 HINT = "CURRENT"
 COMMITS = "commits"
@@ -322,3 +322,53 @@ def log_of(first: int, last: int) -> str:
 
 def _check_of(digits: bytes) -> bytes:
     return f"{binascii.crc32(digits):08x}".encode()
+
+
+def check_document(
+    path: str, said: Mapping[str, Any], kind: str, reads: Sequence[int], older: str = "restore it from a copy"
+) -> None:
+    """Refuse a document of another kind, or of a format that this version does not read: see :func:`check_format`."""
+    if said.get("kind") != kind:
+        raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, {kind!r} is wanted")
+    check_format(path, said.get("format"), reads, older)
+
+
+def check_format(what: str, found: object, reads: Sequence[int], older: str = "restore it from a copy") -> None:
+    """Refuse a format that this version does not read.
+
+    ``reads``: those that are read, ascending.
+    """
+    number = isinstance(found, int) and not isinstance(found, bool)
+    if number and found in reads:
+        return
+    way = "install a newer one" if number and found > reads[-1] else older  # type: ignore[operator]
+    raise StoreError(f"{what} has format {found!r:.60}, this dtoss reads {' and '.join(map(str, reads))}: {way}")
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+def check_name(kind: str, name: str) -> None:
+    """Check that a name is one that a folder of every system can have."""
+    if not _NAME.match(name):
+        raise InputError(
+            f"{kind} {name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the first a "
+            "letter or digit"
+        )
+
+
+def path_in(place: str, *parts: str) -> str:
+    """Return the path or URI of a folder in another one, whose options stay behind it.
+
+    Examples
+    --------
+    >>> path_in("s3://bucket/store?region=eu", "watch", "default")
+    's3://bucket/store/watch/default?region=eu'
+    """
+    base, mark, options = place.partition("?")
+    return "/".join([base.rstrip("/"), *parts]) + mark + options
+
+
+def names_in(folder: Folder) -> list[str]:
+    """Return the names of the folders in a folder, sorted; of none where there is no such folder."""
+    return [name for name in folder.folders() if _NAME.match(name)]

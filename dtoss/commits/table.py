@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 from dtoss.commits.chain import Chain, Commit, Conflict, silent
 from dtoss.commits.file_entry import FileEntry, merged_from
 from dtoss.commits.ledger_runs import LEDGERS, decode_whole
-from dtoss.commits.log_compaction import clear_passing, fold
-from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_unneeded
+from dtoss.commits.log_compaction import (
+    NOTHING_REMOVED,
+    SPARED_DEBRIS_SECONDS,
+    Removal,
+    clear_passing,
+    clear_unneeded,
+    fold,
+)
 from dtoss.commits.verify_report import Look, VerifyReport, noting, verify_chain
 from dtoss.errors import StoreError
 

@@ -1,4 +1,4 @@
-"""Files that are compared with how the commits of a chain list them, and what was found.
+"""Commits of a chain in their order, and files that are compared with how these list them.
 
 Whether a chain of commits is whole: every number once, every byte as it was written, each parent's hash.
 """
@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dtoss.commits.chain import COMMITS, HINT, RESTORE, Chain, decode, file_of, log_of
-from dtoss.commits.file_entry import ANY_BYTES, FileEntry, mapped_bytes
+from dtoss.commits.chain import COMMITS, HINT, RESTORE, Chain, Commit, decode, file_of, log_of
+from dtoss.commits.file_entry import ANY_BYTES, FileEntry, Missing, mapped_bytes
 from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError, Unreadable, unreadable
 
@@ -243,3 +243,47 @@ def _lines(chain: Chain, first: int, last: int) -> tuple[dict[int, bytes], list[
 def _log_path(chain: Chain, number: int, logs: list[tuple[int, int]]) -> str:
     first, last = next((first, last) for first, last in logs if first <= number <= last)
     return chain.folder.path(COMMITS, log_of(first, last))
+
+
+T = TypeVar("T")
+
+
+def commits_from(chain: Chain, first: int, last: int, lines: dict[int, bytes] | None = None) -> Iterator[Commit]:
+    """Yield commits in their order, each log read once.
+
+    ``lines``: the lines of the log that was read last, by number; who asks again hands on the same ones.
+    """
+    lines = {} if lines is None else lines
+    for number in range(max(first, 1), last + 1):
+        data = lines.get(number)
+        if data is None:
+            data = chain.folder.read(COMMITS, file_of(number))
+        if data is None:  # whoever folds writes the log before files go
+            end = -(-number // chain.block) * chain.block
+            log = chain.folder.read(COMMITS, log_of(end - chain.block + 1, end)) or b""
+            lines.clear()
+            lines.update(enumerate(log.splitlines(keepends=True), end - chain.block + 1))
+            data = lines.get(number)
+        if data is None:
+            raise Missing(f"{chain.path(number)} is missing; roll back or restore it from a copy")
+        yield decode(data, number, chain.path(number))
+
+
+def whole_ones(
+    chain: Chain, read: Callable[[Commit], T], first: int, last: int, look: Look | None = None
+) -> Iterator[T]:
+    """Yield what ``read`` makes of commits in their order; a look is told of those that are not whole.
+
+    Without one the first of these is an error.
+    """
+    lines: dict[int, bytes] = {}
+    for number in range(max(first, 1), last + 1):
+        try:
+            (commit,) = commits_from(chain, number, number, lines)
+            found = read(commit)
+        except (StoreError, OSError) as error:
+            if look is None:
+                raise
+            look.wrong(error)
+            continue
+        yield found

@@ -16,8 +16,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from dtoss.delimited.dialect import BLANKS, Dialect
-from dtoss.delimited.records import LOST, UNENDED, Fields, Record, State, ended, fields_of, lines_of, records
+from dtoss.delimited.records import (
+    BLANKS,
+    LOST,
+    UNENDED,
+    Dialect,
+    Fields,
+    Record,
+    State,
+    ended,
+    fields_of,
+    lines_of,
+    records,
+)
 from dtoss.errors import InputError
 
 CORRUPT = "_corrupt_record"

@@ -1,18 +1,18 @@
-"""Objects, cells and regions as columns with geometries, some rows at a time: what files and frames are made of."""
+"""Objects, cells and regions as columns with geometries, some rows at a time, and as GeoDataFrames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.cells.cell_polygons import CellPolygons
-from dtoss.export.cell_rings import Cells, cells_of, rings_of
-from dtoss.export.clip import Boundary, inside, kept_in
+from dtoss.export.cell_rings import Cells, cells_at, cells_of, rings_of
+from dtoss.export.clip import Boundary, boundary_of, inside, kept_in
 from dtoss.export.corners import corners_of, on_plane, together
 from dtoss.export.geoparquet import Geometries, points_wkb, polygons_wkb, rings_wkb
 from dtoss.export.planar import (
@@ -24,14 +24,21 @@ from dtoss.export.planar import (
     without_repeats,
     world,
 )
+from dtoss.extras import need
 from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.names import position_names
 from dtoss.partition import Ids, Partition
 from dtoss.partitioning.region_polygons import RegionShape, left_of, region_shapes
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.cell_of import CellView
+from dtoss.queries.find_by_id import Place
 from dtoss.queries.open_partitions import OpenPartitions
+from dtoss.result_frames import geo_frame
 from dtoss.row_runs import offsets, runs
+
+if TYPE_CHECKING:
+    import geopandas
+
 
 OBJECTS_AT_ONCE = 262_144
 Columns: TypeAlias = dict[str, pa.Array]
@@ -312,3 +319,88 @@ def taken(ids: Ids, rows: NDArray[Any]) -> pa.Array:
 
 def _same(number: int, count: int) -> pa.Array:
     return pa.array(np.full(count, number, np.int32))
+
+
+def cells_frame(
+    view: CellView, string_ids: bool, ids: Iterable[Any] | None, clip: Any, place_of: Callable[[Any], Place]
+) -> geopandas.GeoDataFrame:
+    """Return cells as a GeoDataFrame: :meth:`dtoss.Index.cells`.
+
+    ``ids``: whose cells, a row each; None is a row for each place; ``clip``: as :func:`.clip.boundary_of`, or None.
+    """
+    need("geopandas", "index.cells", "geo")
+    drawing = Drawing(True, None if clip is None else boundary_of(clip, view.space))
+    schema = cells_schema(id_type_of(string_ids))
+    if ids is None:
+        layers = list(planar_cells(view, drawing))
+        return _framed(schema, layers, drawn_crs(view.space))
+    asked = _list_of(ids)
+    places = [place_of(id_) for id_ in asked]
+    layers, rows = [], []
+    numbers = np.array([place.partition.number for place in places], np.int64)
+    for number in np.unique(numbers).tolist():
+        mine = np.flatnonzero(numbers == number)
+        partition = places[mine[0]].partition
+        sites, which = np.unique([places[i].site for i in mine.tolist()], return_inverse=True)
+        # a boundary may keep fewer
+        columns, shapes, kept = drawn_cells(view, partition, cells_at(view, partition, sites), drawing)
+        at = np.full(len(sites), -1)
+        at[kept] = np.arange(len(kept))
+        held = at[which] >= 0
+        take = at[which][held]
+        told = {name: column.take(pa.array(take)) for name, column in columns.items()}
+        told["id"] = pa.array([asked[i] for i in mine[held].tolist()], schema.field("id").type)
+        layers.append((told, shapes[take]))
+        rows.append(mine[held])
+    frame = _framed(schema, layers, drawn_crs(view.space))
+    if not rows:
+        return frame
+    return frame.iloc[np.argsort(np.concatenate(rows), kind="stable")].reset_index(drop=True)
+
+
+def regions_frame(
+    regions: Regions, bounds: NDArray[np.float64] | None, parts: OpenPartitions, space: Space, clip: Any
+) -> geopandas.GeoDataFrame:
+    """Return the regions of the partitions as a GeoDataFrame: :meth:`dtoss.Index.regions`.
+
+    ``clip``: as :func:`.clip.boundary_of`, or None.
+    """
+    need("geopandas", "index.regions", "geo")
+    drawing = Drawing(True, None if clip is None else boundary_of(clip, space))
+    return _framed(REGIONS_SCHEMA, [planar_regions(regions, bounds, parts, drawing)], drawn_crs(space))
+
+
+def objects_frame(
+    parts: OpenPartitions,
+    space: Space,
+    string_ids: bool,
+    rows_of: Callable[[Partition], NDArray[Any]] | None,
+    columns: Sequence[str] | None,
+    clip: Any,
+) -> geopandas.GeoDataFrame:
+    """Return objects as a GeoDataFrame: :meth:`dtoss.Index.objects`.
+
+    ``rows_of``: which objects of a partition, ascending; None is all that it owns; ``columns``: attributes; None is
+    all; ``clip``: as :func:`.clip.boundary_of`, or None.
+    """
+    need("geopandas", "index.objects", "geo")
+    boundary = None if clip is None else boundary_of(clip, space)
+    layers = list(object_layers(parts, space, boundary, rows_of, columns))
+    return _framed(objects_schema(parts, space, id_type_of(string_ids), columns), layers, space.crs)
+
+
+def _framed(schema: pa.Schema, layers: Sequence[tuple[Columns, NDArray[Any]]], crs: str) -> geopandas.GeoDataFrame:
+    tables = [pa.Table.from_arrays(list(columns.values()), schema=schema) for columns, _ in layers]
+    table = pa.concat_tables([schema.empty_table(), *tables])
+    shapes = np.concatenate([shape for _, shape in layers]) if layers else np.zeros((0, 2))
+    if shapes.dtype == object:
+        import shapely
+
+        shapes = shapely.orient_polygons(shapes)
+    return geo_frame(table, shapes, crs)
+
+
+def _list_of(ids: Iterable[Any]) -> list[Any]:
+    if isinstance(ids, str):
+        return [ids]
+    return list(ids.tolist()) if hasattr(ids, "tolist") else list(ids)

@@ -1,4 +1,4 @@
-"""Tables of other libraries: their columns by name, read when they are asked for, and all of them as Arrow's.
+"""What may stand for frames and places, and tables of other libraries: their columns by name, or all as Arrow's.
 
 Warnings about a frame, at the line of whoever gave it.
 """
@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 
 from dtoss.frames.geo_columns import geo_column, whole
 
@@ -27,7 +28,7 @@ class Table:
     names: Sequence[Any]  # Of the columns, geometries among them
     # Returns a column by its name as an Arrow array; raises what Arrow or the library does where it cannot
     column: Callable[[Any], pa.Array]
-    # What :func:`dtoss.frames.point_coordinates.points_of` reads, by names of columns
+    # What :func:`dtoss.frames.coordinates.points_of` reads, by names of columns
     geometries: Mapping[Any, Any] = field(default_factory=dict)
     active: Any = None  # The geometry that counts where none is named; None where there are several, or none
     index: Any = None
@@ -195,3 +196,32 @@ def warn_caller(message: str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
+
+
+class ArrowStream(Protocol):
+    """A table that any Arrow library reads: of pandas, GeoPandas, Polars, pyarrow, DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return it as a stream of the Arrow C interface."""
+
+
+class ArrowArray(Protocol):
+    """An array that any Arrow library reads, such as one of GeoArrow points."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        """Return it as an array of the Arrow C interface."""
+
+
+class Geometries(Protocol):
+    """A geometry, or many: of shapely, a GeoSeries, a GeoDataFrame."""
+
+    @property
+    def __geo_interface__(self) -> Any:
+        """It as GeoJSON."""
+
+
+Frame: TypeAlias = ArrowStream | Mapping[str, Any] | NDArray[Any]
+"""A table with named columns: :func:`dtoss.frames.arrow_tables.table_of`."""
+
+Places: TypeAlias = ArrayLike | ArrowStream | ArrowArray | Geometries | Sequence[Geometries] | Mapping[str, Any]
+"""Positions: :func:`dtoss.frames.coordinates.places_of`, or what numpy reads."""

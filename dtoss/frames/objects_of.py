@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dtoss.frames.arrow_tables import Table, column_of, plain_column, read_column, table_of, warn_caller
 from dtoss.frames.coordinates import Located, locate_rows, places_of, there
-from dtoss.frames.crs_names import agree_crs, short
+from dtoss.frames.geo_columns import agree_crs, short
 from dtoss.geometry.space import NO_CRS, space_of
 from dtoss.ids import as_ids
 from dtoss.names import free_names

@@ -1,4 +1,4 @@
-"""The process of a server that writes the log, where rows are taken, and has a child that makes generations."""
+"""The process of a server that writes the log, where rows are taken, and objects go that were not heard of for long."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from dtoss.commits.folder import LocalFolder
 from dtoss.commits.lease import InUse, held_by
 from dtoss.errors import DtossError, StoreError
-from dtoss.fresh.expiry import expire_objects
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.fresh.generations import Generations
-from dtoss.fresh.group_commit import GroupCommit
-from dtoss.fresh.intake import Intake
-from dtoss.fresh.maker import Maker, start_maker
-from dtoss.fresh.newest import Newest, follow_newest
+from dtoss.fresh.generations import Generations, Maker, start_maker
+from dtoss.fresh.intake import GroupCommit, Intake
 from dtoss.fresh.shared_folder import shared_path
+from dtoss.fresh.standing import Newest, Standing, follow_newest
 from dtoss.locks import processors
 from dtoss.log.log_reader import LogReader
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_schema import fit, log_schema, roles_of
 from dtoss.log.log_writer import LogWriter
 from dtoss.log.segment_names import HIDDEN
+from dtoss.merge_rows import ids_of
+from dtoss.partition import numbers
+from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.store import Store
 
 GIL_SECONDS = 0.0005
@@ -233,3 +236,51 @@ async def keep_right(
         except StoreError as error:
             event("log not held", detail=str(error))
             stop.set()
+
+
+EXPIRY_SECONDS = 1.0
+"""Between two looks."""
+EXPIRED_AT_ONCE = 100_000
+"""Rows that are told at a time."""
+
+
+def expired_rows(standing: Standing, schema: pa.Schema, scale: Scale, before: float) -> pa.Table:
+    """Return rows that delete the objects of before a moment, at the time of each, in the columns of a log.
+
+    None where that would be all there are: then the clock is wrong. Cost O(n).
+    """
+    roles = roles_of(schema)
+    gone: list[pa.Table] = [schema.empty_table()]
+    for partition in standing.index.parts.all():
+        owned = partition.owned_objects
+        assert partition.times is not None  # who opens a snapshot has seen to it
+        times = partition.times.slice(0, owned)
+        late = numbers(scale.numbers(times) < before)
+        columns = {
+            roles["id"]: ids_of(partition).slice(0, owned).filter(late).cast(schema.field(roles["id"]).type),
+            roles["time"]: times.filter(late),
+        }
+        columns[roles["deleted"]] = pc.is_valid(columns[roles["time"]])
+        gone.append(fit(pa.table(columns), schema, "what expires"))
+    rows = pa.concat_tables(gone)
+    return rows.slice(0, EXPIRED_AT_ONCE) if len(rows) < len(standing.index) else schema.empty_table()
+
+
+def expire_objects(
+    made: Generations, seconds: float, intake: Intake, stop: threading.Event, pace: float = EXPIRY_SECONDS
+) -> None:
+    """Tell the log what expires, as who tells rows does, until told to stop.
+
+    ``seconds``: for which an object that is not heard of stays.
+    """
+    scale, seq = Scale.of(made.store.manifest()), 0
+    while not stop.wait(pace):
+        standing = made.standing
+        if standing.seq < seq:
+            continue  # what was told is not seen yet
+        rows = expired_rows(standing, made.schema, scale, scale.before(scale.now(), seconds))
+        if len(rows):
+            try:
+                seq = asyncio.run(intake.put(rows)).seq or seq
+            except DtossError as error:
+                made.event("nothing expires", detail=str(error))

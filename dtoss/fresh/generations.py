@@ -1,28 +1,40 @@
-"""One generation after another: rows that came merged with what stands, and a newer snapshot in the place of its base.
+"""One generation after another, by a child process: rows that came merged with what stands, and made known.
 
 Two threads: one makes generations, the other one looks for commits of the store and prepares what stands upon them.
+
+It begins when it is told to, and ends with its parent.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import COMMITS, Commit, file_of
 from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.fresh.publish import Published, publish
 from dtoss.fresh.standing import Standing, merge_rows, standing_of
 from dtoss.geometry.space import Space
 from dtoss.log.log_reader import LogReader
 from dtoss.log.log_schema import log_schema
-from dtoss.snapshots.snapshot_ledger import ledger_of
-from dtoss.snapshots.store import Store
+from dtoss.merge_rows import record_of
+from dtoss.partition import Partition, values_of
+from dtoss.save_index import SnapshotRecord, copy_snapshot, write_snapshot
+from dtoss.snapshots.manifest import write_borders, write_partition, write_tombstones
+from dtoss.snapshots.read_file import ledger_of
+from dtoss.snapshots.retention import remove_snapshot, warning
+from dtoss.snapshots.store import Store, on_stderr
 
 
 class FreshPaces(NamedTuple):
@@ -171,3 +183,216 @@ def look_for_bases(
                 news.set()
         except Exception as error:
             made.event("no base", detail=f"{type(error).__name__}: {error}")
+
+
+WORKS = (make_generations, look_for_bases)
+MAKER_NICE = 19
+"""How much the process stands back for those that answer and acknowledge, where cores are short."""
+_WORDS = 1 << 12
+"""Words that are read at once: one for each sync."""
+
+
+@dataclass(frozen=True)
+class Maker:
+    """The process, as its parent knows it."""
+
+    link: socket.socket  # At its end when the process has ended
+
+    def tell(self) -> None:
+        """Say that there may be rows; the first time, that generations are to be made."""
+        with suppress(OSError):  # it has been told often, or is gone, which is seen at the link
+            self.link.send(b"r")
+
+    async def has_begun(self) -> bool:
+        """Return whether the first generation was published, once it was; False where the process has ended."""
+        with suppress(ConnectionError):
+            return bool(await asyncio.get_running_loop().sock_recv(self.link, 1))
+        return False
+
+    def has_ended(self) -> bool:
+        """Return whether the process is gone."""
+        with suppress(ConnectionError):
+            try:
+                return not self.link.recv(1)
+            except BlockingIOError:
+                return False
+        return True
+
+
+@contextmanager
+def start_maker(
+    made: Callable[[], Generations],
+    counts: FreshCounts,
+    event: Callable[..., None],
+    expires: Callable[..., None] | None = None,
+) -> Iterator[Maker]:
+    """Run the process that makes generations; it ends with this.
+
+    ``made``: returns what makes generations, before it has begun; ``expires``: deletes what has expired, for a thread.
+    To be called while the process has no other threads.
+    """
+    here, there = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        here.close()
+        _work(made, there, counts, event, expires)
+    there.close()
+    here.setblocking(False)
+    try:
+        yield Maker(here)
+    finally:
+        here.close()
+        os.waitpid(pid, 0)
+
+
+def _work(
+    made: Callable[[], Generations],
+    parent: socket.socket,
+    counts: FreshCounts,
+    event: Callable[..., None],
+    expires: Callable[..., None] | None,
+) -> NoReturn:
+    """Make generations as long as the parent is there, and end the process: nothing of its stack may go on here."""
+    code = 1
+    os.nice(MAKER_NICE)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with its parent, which is told, too
+    try:
+        if parent.recv(1):
+            generations, news, stop = made(), threading.Event(), threading.Event()
+            generations.begin()
+            counts.begin()
+            standing = generations.standing
+            event("builder started", pid=os.getpid(), seq=standing.seq, base=standing.base)
+            parent.send(b"b")
+            for work in WORKS:
+                threading.Thread(target=work, args=(generations, news, stop), daemon=True).start()
+            if expires is not None:
+                threading.Thread(target=expires, args=(generations,), kwargs={"stop": stop}, daemon=True).start()
+            while parent.recv(_WORDS):
+                news.set()
+        code = 0
+    except ConnectionError:  # the parent is gone
+        code = 0
+    except BaseException as error:
+        event("no generation", detail=f"{type(error).__name__}: {error}")
+    finally:
+        os._exit(code)
+
+
+KEPT_GENERATIONS = 4
+"""How many stay in the store; who has opened one keeps it."""
+KEPT_COMMITS = 100
+"""More than there are generations: each has its commit."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A generation that was made known."""
+
+    name: str  # Of its snapshot
+    commit: Commit
+    partitions: tuple[Partition, ...]  # In the order of their numbers
+    tombstones: pa.Table | None
+    manifest: Mapping[str, Any]
+
+    @property
+    def number(self) -> int:
+        """Which generation it is; the numbers rise, also over builders."""
+        return self.commit.number
+
+
+def publish(
+    standing: Standing,
+    home: Store,
+    before: Published | None,
+    keep: int = KEPT_GENERATIONS,
+    commits: int = KEPT_COMMITS,
+    threads: int = 1,
+    server: int | None = None,
+) -> Published:
+    """Make what stands the current snapshot of a store, and return it; who writes to it meanwhile is a conflict.
+
+    ``before``: what this process published last; a partition that is the same object as there is a link to its file;
+    ``keep``, ``commits``: how many generations and commits stay; ``threads``: write files side by side; ``server``:
+    that of a plan which makes it, None for one that is alone. The manifest's ``fresh`` says ``base``, ``commit``,
+    ``seq``, ``generation`` and ``server``. Cost O(n) in the objects of the other partitions, O(b) for all borders, and
+    O(d) for the deletions that are remembered, where one is new or ends.
+    """
+    last = home.last() if before is None else before.commit
+    partitions = standing.index.parts.all()
+    same: dict[int, dict[str, Any]] = {}
+    if before is not None:
+        pairs = zip(partitions, before.partitions, before.manifest["partitions"], strict=False)
+        same = {one.number: entry for one, other, entry in pairs if one is other}
+    with home.fresh() as snapshot:
+
+        def entry_of(partition: Partition, area: float) -> dict[str, Any]:
+            entry = same.get(partition.number)
+            if entry is None or before is None:
+                return write_partition(home, snapshot, partition, area, lasts=False)
+            home.link(snapshot, entry["file"], before.name)
+            return entry
+
+        def entry_of_borders() -> dict[str, Any]:
+            table = standing.index.border  # whose cells are cut now
+            assert table is not None  # all partitions are there
+            return write_borders(home, snapshot, table, lasts=False)
+
+        opened = standing.index._record
+        if isinstance(opened, SnapshotRecord) and not same:
+            manifest = copy_snapshot(opened, home, snapshot)
+        else:
+            record = record_of(standing.index)
+            with ThreadPoolExecutor(threads) as pool:
+                borders = pool.submit(entry_of_borders)
+                entries = list(pool.map(entry_of, partitions, record.areas))
+            manifest = write_snapshot(
+                home,
+                snapshot,
+                standing.index,
+                record,
+                partitions,
+                record.source.time,
+                entry_of=lambda partition, area: entries[partition.number],
+                borders=borders.result(),
+            )
+        # also of what was copied: rows may have deleted what does not stand
+        manifest["tombstones"] = _entry_of_tombstones(standing, home, snapshot, before)
+        manifest["fresh"] = {
+            "base": standing.base,
+            "commit": standing.commit,
+            "seq": standing.seq,
+            "generation": 1 if last is None else last.number + 1,
+        }
+        if server is not None:
+            manifest["fresh"]["server"] = server
+        commit = home.finish(snapshot, manifest, None, last, sync=False)
+    with warning(on_stderr, home.shown):
+        _clear(home, keep, commit.number - commits)
+    return Published(snapshot, commit, partitions, standing.tombstones, manifest)
+
+
+def _entry_of_tombstones(
+    standing: Standing, home: Store, snapshot: str, before: Published | None
+) -> dict[str, Any] | None:
+    """See to the file of the deletions that are remembered, and return its entry; None where there were never any."""
+    gone = standing.tombstones
+    if gone is None:
+        return None
+    if before is not None and gone is before.tombstones:
+        entry: dict[str, Any] = before.manifest["tombstones"]
+        home.link(snapshot, entry["file"], before.name)
+        return entry
+    ids, times = (gone.column(name).combine_chunks() for name in ("id", "t"))
+    since = None if standing.too_old is None else standing.too_old.since
+    held = ids if standing.index.string_ids else values_of(ids)
+    return write_tombstones(home, snapshot, held, times, since)
+
+
+def _clear(home: Store, keep: int, gone: int) -> None:
+    """Remove all but the last ``keep`` generations, and the commits up to ``gone``: there are a million a day."""
+    for name in sorted(home.folder.folders("snapshots"))[:-keep]:
+        remove_snapshot(home.folder, name, lambda: None)
+    for number in home.chain.listed()[0]:
+        if number <= gone:
+            home.folder.remove(COMMITS, file_of(number))

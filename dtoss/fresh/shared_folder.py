@@ -1,4 +1,4 @@
-"""The folder of generations that all servers of a plan open: beside the log, in memory where they are on one machine.
+"""The folder of generations that all servers of a plan open: beside the log, or in memory for as long as they run.
 
 ::
 
@@ -13,14 +13,15 @@ import fcntl
 import os
 import random
 import shutil
+import tempfile
 import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtoss.commits.process import is_left, passing_name
 from dtoss.errors import InputError, StoreError, reason
-from dtoss.fresh.memory_folder import FOLDER_PREFIX, roomy_place
 from dtoss.log.segment_names import HIDDEN
 
 GENERATIONS, SERVERS = "generations", "SERVERS"
@@ -110,3 +111,41 @@ def _clear(path: str) -> None:
         Path(path).unlink()
     elif Path(path).is_dir():
         shutil.rmtree(path)
+
+
+MEMORY = "/dev/shm"
+"""Files here are in memory, where the system has it."""
+FOLDER_PREFIX = "dtoss-fresh."
+
+
+def make_memory_folder(wanted: int, places: tuple[str, ...] = (MEMORY,)) -> str:
+    """Return a new folder that this user alone may read, in the first place that has ``wanted`` bytes free.
+
+    Where none has, it is among the temporary files. What dead processes have left in any of these goes first.
+    """
+    last = tempfile.gettempdir()
+    for place in (*places, last):
+        if Path(place).is_dir():
+            clear_left(place)
+    folder = Path(roomy_place(wanted, (*places, last)) or last) / f"{FOLDER_PREFIX}{passing_name()}"
+    folder.mkdir(mode=0o700)
+    return str(folder)
+
+
+def roomy_place(wanted: int, places: tuple[str, ...] = (MEMORY,)) -> str | None:
+    """Return the first of some places where this user may write and so many bytes are free; None where none is."""
+    there = (place for place in places if Path(place).is_dir() and os.access(place, os.W_OK))
+    return next((place for place in there if _free(place) >= wanted), None)
+
+
+def clear_left(place: str) -> list[str]:
+    """Remove folders of processes that are gone, and return their names."""
+    found = [entry.name for entry in os.scandir(place) if entry.name.startswith(FOLDER_PREFIX) and is_left(entry.name)]
+    for name in found:
+        shutil.rmtree(Path(place) / name, ignore_errors=True)
+    return found
+
+
+def _free(place: str) -> int:
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize

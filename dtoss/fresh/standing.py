@@ -1,7 +1,9 @@
-"""What stands: a snapshot, and rows of the log merged with it, by the rule of cycles."""
+"""What stands: a snapshot and rows of the log merged with it, by the rule of cycles; and the newest of these."""
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from dtoss import merge_rows as merging
 from dtoss.commits.chain import Commit
 from dtoss.erasure.forgotten import ForgottenIds, forgotten_in
-from dtoss.errors import InputError, StoreError
+from dtoss.errors import DtossError, InputError, StoreError
 from dtoss.index import Index
 from dtoss.mapped_index import Verify
 from dtoss.merge_rows import ATTRIBUTE, Counts, record_of, verdicts_of
@@ -156,3 +158,41 @@ def _legal(index: Index, rows: pa.Table) -> NDArray[np.bool_]:
         low, high = np.asarray(given, np.float64).reshape(2, 2)
         legal &= ((places >= low) & (places <= high)).all(axis=1)
     return legal
+
+
+NEWEST_SECONDS = 0.5
+"""Between two looks for a generation: to open one takes as long as to add some hundred rows."""
+
+
+class Newest:
+    """What stood at the last look."""
+
+    def __init__(self, home: Store) -> None:
+        self._home = home
+        self._standing: Standing | None = None
+
+    def look(self) -> None:
+        """Open the newest generation, unless it is open."""
+        head = self._home.head()
+        if head is None or (self._standing is not None and self._standing.commit == head.number):
+            return
+        standing = standing_of(self._home, head, verify=False)
+        for nobody in (0, ""):
+            _ = nobody in standing.index  # who looks for an id opens the files
+        self._standing = standing
+
+    def judge(self, rows: pa.Table) -> tuple[int, int]:
+        """Return how many rows are late, and how many say what stood."""
+        if self._standing is None:
+            return 0, 0
+        found = judge(self._standing, rows)
+        return int((found == LATE).sum()), int((found == UNCHANGED).sum())
+
+
+def follow_newest(newest: Newest, stop: threading.Event, seconds: float = NEWEST_SECONDS) -> None:
+    """Look for generations until told to stop."""
+    while True:
+        with suppress(DtossError, OSError):  # it goes just now: the next look finds what follows
+            newest.look()
+        if stop.wait(seconds):
+            return

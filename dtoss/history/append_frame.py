@@ -18,7 +18,7 @@ from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError
 from dtoss.frames.arrow_tables import Table, table_of
 from dtoss.frames.coordinates import there
-from dtoss.frames.crs_names import crs_name
+from dtoss.frames.geo_columns import crs_name
 from dtoss.frames.objects_of import objects_of
 from dtoss.geometry.space import Space, space_of
 from dtoss.history.data_file import NewFile, write_file

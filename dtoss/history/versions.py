@@ -15,9 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.column_rows import take_rows
-from dtoss.commits.chain import Chain, Commit, silent
+from dtoss.commits.chain import Chain, Commit, check_format, silent
 from dtoss.commits.folder import Folder
-from dtoss.commits.formats import check_format
 from dtoss.errors import StoreError
 from dtoss.history.row_blocks import BY_TIME, Blocks
 from dtoss.history.schema import Schema

@@ -19,8 +19,8 @@ from dtoss.arguments import column_names, distances, whole_number
 from dtoss.conditions.parse import parse_condition
 from dtoss.extras import need
 from dtoss.frames.arrow_tables import read_column, table_of
-from dtoss.frames.crs_names import agree_crs, crs_name, short
-from dtoss.frames.point_coordinates import points_of
+from dtoss.frames.coordinates import points_of
+from dtoss.frames.geo_columns import agree_crs, crs_name, short
 from dtoss.geometry.space import NO_CRS, Space, as_positions, same_crs, space_of
 from dtoss.in_process import build
 from dtoss.index import Index

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from dtoss.frames.frame_types import Places
+    from dtoss.frames.arrow_tables import Places
     from dtoss.hits import Hits
 
 

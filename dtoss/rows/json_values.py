@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from dtoss.delimited.record_batches import CORRUPT
 from dtoss.errors import InputError
-from dtoss.rows.lenient_json import DEEPEST_JSON, LenientReader, NoJson, Written, plain_of, rewritten
-from dtoss.rows.raw_json import text_of
+from dtoss.rows.raw_json import DEEPEST_JSON, LenientReader, NoJson, Written, plain_of, rewritten, text_of
 
 Kind = Any
 """The type of a value: None of none, a word of _SIMPLE, digits of a decimal, {name: kind}, or [kind] of a list."""

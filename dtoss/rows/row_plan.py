@@ -33,15 +33,26 @@ from dtoss.rows.input_columns import (
     Columns,
     attribute_column,
     attributes_of,
+    check_found,
+    leaves,
+    parts_of,
     taken_said,
+    type_at,
 )
-from dtoss.rows.paths import check_found, leaves, parts_of, type_at
 from dtoss.rows.point_columns import points
 from dtoss.snapshots.column_types import is_text, type_name, type_named
-from dtoss.text import text_types, time_patterns
-from dtoss.text.text_kinds import empty_or_null, read_as, strictly
-from dtoss.text.text_types import MOSTLY, PLAIN_NUMBER
-from dtoss.text.text_values import matching, numbers, of_java, whole_numbers
+from dtoss.text import text_values, time_patterns
+from dtoss.text.text_values import (
+    MOSTLY,
+    PLAIN_NUMBER,
+    empty_or_null,
+    matching,
+    numbers,
+    of_java,
+    read_as,
+    strictly,
+    whole_numbers,
+)
 
 Marks = list[tuple[str, NDArray[np.bool_]]]
 """Reasons, and where rows are bad for them, in the order in which they are looked for."""
@@ -198,7 +209,7 @@ def _kind_of_ids(plan: RowPlan) -> tuple[bool, bool]:
     if unsigned:
         whole = True
     elif columns.id in known:
-        whole = known[columns.id] in (text_types.AS_WHOLE, text_types.MOSTLY)
+        whole = known[columns.id] in (text_values.AS_WHOLE, text_values.MOSTLY)
     else:
         whole = pa.types.is_integer(kind)
         if not whole and not is_text(kind):
@@ -344,14 +355,14 @@ def _coordinates(plan: RowPlan, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Arr
 
 def _times(plan: RowPlan, values: pa.Array) -> pa.Array:
     columns, name = plan.columns, plan.columns.time or ""
-    pattern, kind, zone = columns.time_format, plan.kinds.get(name, text_types.AS_TEXT), columns.zone
+    pattern, kind, zone = columns.time_format, plan.kinds.get(name, text_values.AS_TEXT), columns.zone
     t = values
     if is_text(values.type):
         if pattern in time_patterns.COUNTED_TIMES:
             from dtoss.text.text_times import moments_of_numbers
 
             t = moments_of_numbers(numbers(values, columns.decimal), pattern, zone)
-        elif pattern is None and kind != text_types.AS_TEXT:
+        elif pattern is None and kind != text_values.AS_TEXT:
             t = read_as(values, kind, columns.decimal)
         else:
             from dtoss.text.text_times import moments
@@ -402,7 +413,7 @@ def _attribute(
         if fits is None:
             return values, None
         return fits, ~where(empty_or_null(values)) & where(fits.is_null())
-    return (read_as(values, plan.kinds.get(name, text_types.AS_TEXT), plan.columns.decimal) if text else values), None
+    return (read_as(values, plan.kinds.get(name, text_values.AS_TEXT), plan.columns.decimal) if text else values), None
 
 
 def as_type(values: pa.Array, wanted: str) -> pa.Array | None:

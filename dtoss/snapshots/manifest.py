@@ -61,7 +61,7 @@ def write_partition(
 
 def write_borders(store: Store, snapshot: str, table: BorderTable, *, lasts: bool = True) -> dict[str, Any]:
     """Write the border table and return its entry in the manifest; ``lasts``: as of :func:`write_partition`."""
-    from dtoss.snapshots.border_file import encode_border
+    from dtoss.snapshots.partition_file import encode_border
 
     written = write_file(store, snapshot, "borders", encode_border(table), lasts=lasts)
     return {

@@ -1,4 +1,4 @@
-"""The schema of a manifest: a field that is missing or wrong is an error that names the file, the field and its value.
+"""The schema of a manifest, and what it says of columns of the input and of how partitions were chosen.
 
 Only the standard library: commands that need no kernels read manifests too.
 """
@@ -9,12 +9,19 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from dtoss.errors import StoreError
+from dtoss.errors import InputError, StoreError
 from dtoss.html_table import facts_html, how_many
 from dtoss.names import columns_of_manifest
+from dtoss.option import Option, check_count
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 HASHED = (
     "format", "crs", "metric", "to_lonlat", "bounds", "id_type", "columns", "pivots", "weights", "pivots_hash", "reach",
@@ -251,3 +258,168 @@ def _named(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 def _hex(digits: int) -> Callable[[Any], bool]:
     return lambda value: _text(value) and re.fullmatch(f"[0-9a-f]{{{digits}}}", value) is not None
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user may say of partitions when a store is made; later cycles keep to it."""
+
+    title: ClassVar[str] = "What is built; of updates, a store's first snapshot"
+    partitions: Annotated[int | None, Option("How many partitions.")] = None
+    objects_per_partition: Annotated[int | None, Option("Objects a partition; 250000 if neither is given.")] = None
+    pivots: str = "balanced"  # Or "spread", or "keep" those that stand
+    reach: Annotated[
+        float | None,
+        Option("How far past its borders a partition also knows objects, in chord or CRS units."),
+    ] = None
+    seed: Annotated[int, Option("Of the sample and the random choices.")] = 0
+    bounds: Annotated[
+        Any,
+        Option(
+            "Plane: rectangle that cells are clipped to.",
+            "XMIN YMIN XMAX YMAX",
+            written=tuple[float, float, float, float],
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.partitions is not None and self.objects_per_partition is not None:
+            raise ValueError("partitions and objects_per_partition are both given: one of them is wanted")
+        check_count("partitions", self.partitions, 1)
+        check_count("objects_per_partition", self.objects_per_partition, 1)
+        if self.pivots not in ("balanced", "spread", "keep"):
+            raise ValueError(f"pivots is {self.pivots!r}: balanced, spread or keep is wanted")
+        if self.reach is not None and not self.reach >= 0.0:
+            raise ValueError(f"reach is {self.reach!r}: a number that is not negative is wanted")
+
+    @classmethod
+    def of(cls, said: Any) -> Wishes:
+        """Return the wishes among a manifest's parameters, or among arguments."""
+        return cls(**{name: said[name] for name in cls.__dataclass_fields__ if said.get(name) is not None})
+
+    def facts(self) -> dict[str, Any]:
+        """Return them as a manifest's parameters hold them."""
+        import numpy as np
+
+        bounds = None if self.bounds is None else np.asarray(self.bounds, dtype=np.float64).tolist()
+        return asdict(self) | {"bounds": bounds}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How well partitions share objects: the largest in means, and the shares of open cells and of replicas."""
+
+    objects: int
+    largest: float
+    open: float
+    copied: float
+
+    @classmethod
+    def of(cls, entries: list[dict[str, Any]]) -> Shape:
+        """Return the shape of partitions, from their entries in a manifest."""
+        objects = sum(entry["objects"] for entry in entries)
+        sites = sum(entry["sites"] for entry in entries)
+        if objects == 0:
+            return cls(0, 1.0, 0.0, 0.0)
+        return cls(
+            objects,
+            max(entry["objects"] for entry in entries) * len(entries) / objects,
+            sum(entry["uncertified"] for entry in entries) / max(sites, 1),
+            sum(entry["replicas"] for entry in entries) / objects,
+        )
+
+    def facts(self, bounds: NDArray[np.float64] | None) -> dict[str, Any]:
+        """Return what the manifest keeps of it, as that of the snapshot for which pivots and bounds were chosen."""
+        return {
+            "objects": self.objects,
+            "largest": round(self.largest, 6),
+            "open": round(self.open, 6),
+            "copied": round(self.copied, 6),
+            "bounds": None if bounds is None else bounds.tolist(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of the input mean what, and how text is to be read.
+
+    Each name is that of a column, or else a path to a field of structs, such as ``vehicle.id``. Where rows follow
+    others, such as those of a store, what is not said is as it was there.
+    """
+
+    # None where rows are no objects, such as accesses: all ids are 0 then
+    id: Annotated[
+        str | None, Option("Column with the object's id; if not given id, or as a store's rows had it.", "COLUMN")
+    ] = "id"
+    # x, y: None takes the two columns that :func:`dtoss.geometry.space.axes_of` finds, or points of a GeoParquet file
+    x: Annotated[
+        str | None,
+        Option("Column with lon or x; if not given lon, lng, longitude or x, or as a store's rows had it.", "COLUMN"),
+    ] = None
+    y: Annotated[
+        str | None,
+        Option("Column with lat or y; if not given lat, latitude or y, or as a store's rows had it.", "COLUMN"),
+    ] = None
+    time: Annotated[
+        str | None,
+        Option("Column with the time: the latest row of each id counts. t if there is one.", "COLUMN"),
+    ] = None
+    id_type: Annotated[
+        str | None, Option("What ids are; what most of them look like if not given.", written=Literal["int", "text"])
+    ] = None
+    # Binary points, too, as a GeoParquet file has them
+    geometry: Annotated[str | None, Option("Column of points, WKB or WKT, instead of --x and --y.", "COLUMN")] = None
+    time_format: Annotated[
+        str | None,
+        Option("A pattern such as M/d/yyyy H:mm:ss, or epoch_s, epoch_ms, epoch_us, excel; else ISO 8601."),
+    ] = None
+    # Numbers that count since 1970 have no zone
+    zone: Annotated[str | None, Option("Of times that name none: Asia/Shanghai; UTC if not given.", "ZONE")] = None
+    delimiter: Annotated[
+        str, Option("Of CSV files: a character, tab, semicolon, blank or pipe; a comma if not given.")
+    ] = ","
+    encoding: Annotated[str | None, Option("Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")] = (
+        None
+    )
+    multiline: Annotated[bool, Option("Values in quotes may hold line ends.")] = False
+    decimal: Annotated[str, Option("Mark of numbers in text: a comma, or . if not given.")] = "."
+    header: Annotated[bool, Option("CSV without names: columns are c1, c2, ...", name="--no-header")] = True
+    quote: Annotated[str, Option('Of CSV files: a character, or none where quotes are text; " if not given.')] = '"'
+    escape: Annotated[str | None, Option("Of CSV files: what makes a quote or a delimiter a plain character.")] = None
+    null: Annotated[str | None, Option("Of CSV files: what stands for no value, such as NA.")] = None
+    # "all" are those that do not begin with an underscore
+    attributes: Annotated[
+        Sequence[str] | str,
+        Option(
+            "Attributes to carry: names separated by commas, none, or all if not given.",
+            name="--columns",
+            parse=lambda text: text or "all",
+        ),
+    ] = "all"
+    # Booleans, 1 and 0, or such words; a row that deletes needs no position
+    deleted: Annotated[str | None, Option("Column that says whether a row deletes its object.", "COLUMN")] = None
+    crs: str | None = None  # Of the positions, as the user says it; as the file states it, else degrees, when None
+
+    def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
+        """Return the names of the two coordinates among those found; lon and lat where none are called so."""
+        if self.x is not None and self.y is not None:
+            return self.x, self.y
+        from dtoss.geometry.space import AXES, axes_of
+
+        try:
+            names = axes_of(found, half=True) or AXES[0]
+        except ValueError as error:
+            raise InputError(str(error).replace("x= and y=", "--x NAME --y NAME")) from None
+        return self.x or names[0], self.y or names[1]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Columns:
+        """Return them from what a manifest holds; names that are not known are left out."""
+        stored = {"attributes" if name == "columns" else name: value for name, value in facts.items()}
+        return cls(**{one.name: stored[one.name] for one in fields(cls) if one.name in stored})
+
+    def facts(self) -> dict[str, Any]:
+        """Return them as a manifest's ``source`` holds them, from which a cycle takes them again."""
+        asked = asdict(self)
+        wanted = asked.pop("attributes")
+        return asked | {"columns": wanted if isinstance(wanted, str) else list(wanted)}

@@ -1,7 +1,7 @@
 """What the snapshots of a store are as a table: which files each manifest lists, and how these are looked at.
 
 Commits say which one is current. Which of them stay is no matter of commits alone, and a snapshot goes as a whole
-folder: that is for :mod:`dtoss.snapshots.retention` and :mod:`dtoss.snapshots.snapshot_orphans`.
+folder: that is for :mod:`dtoss.snapshots.retention` and :mod:`dtoss.snapshots.retention`.
 """
 
 from __future__ import annotations

@@ -32,24 +32,27 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from dtoss.commits.chain import Chain, Commit
+from dtoss.commits.chain import Chain, Commit, check_format
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
-from dtoss.commits.formats import check_format
 from dtoss.commits.lease import Holder, Writer, held_by, take, without_lease
 from dtoss.commits.log_compaction import fold
 from dtoss.errors import StoreError, Unreadable, reading, reason
 from dtoss.snapshots.deferred_signals import undisturbed
-from dtoss.snapshots.folder_names import later_than, name_in
 from dtoss.snapshots.lineage import check_committed, facts_of, files_of, line_of
 from dtoss.snapshots.manifest_fields import Manifest, check_manifest
 from dtoss.snapshots.mapped_file import Source, open_source
-from dtoss.snapshots.retention import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
-from dtoss.snapshots.snapshot_orphans import (
+from dtoss.snapshots.retention import (
+    KEPT_FOR_SECONDS,
     MARK,
     clear_debris,
+    current_within,
+    kept,
+    later_than,
     make_folder,
+    name_in,
     remove_snapshot,
     settle,
+    snapshot_of,
     strip,
     warning,
     why_unfinished,

@@ -20,8 +20,20 @@ from dtoss.partition import values_of
 from dtoss.text import time_patterns
 from dtoss.text.text_scan import Digits, Fields, Literal, Optional, Word, put, read_whole, texts_of
 from dtoss.text.text_values import numbers as numbers_in
-from dtoss.text.time_patterns import COUNTED_TIMES, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE, parts_of
-from dtoss.text.time_zones import FURTHEST_ZONE, REGION, SECONDS_OF_DAY, offset_at, offsets_at, regions, zone_of
+from dtoss.text.time_patterns import (
+    COUNTED_TIMES,
+    EXCEL_SECONDS,
+    FURTHEST_ZONE,
+    LAST_SECOND,
+    OWN_ZONE,
+    REGION,
+    SECONDS_OF_DAY,
+    offset_at,
+    offsets_at,
+    parts_of,
+    regions,
+    zone_of,
+)
 
 RANGES = {
     "year": (-999_999_999, 999_999_999),

@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from dtoss.commits.chain import COMMITS_OF_A_LOG, Chain
+from dtoss.commits.chain import COMMITS_OF_A_LOG, Chain, check_name, names_in, path_in
 from dtoss.commits.folder import Folder
 from dtoss.commits.log_compaction import KEPT
-from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.errors import InputError
 from dtoss.names import DEFAULT_NAME, near_name
 from dtoss.snapshots.store_location import folder_of, hide_keys

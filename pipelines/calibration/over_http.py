@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import dtoss
 from ceps.model.costs import Curve, RequestCosts
 from ceps.model.number_text import figure
-from dtoss.client.address import address_of
+from dtoss.client.endpoint import address_of
 from dtoss.client.url_and_hits import target
 from dtoss.errors import InputError
 from pipelines.calibration.sender import Senders, Where, Window

@@ -16,7 +16,7 @@ import typer
 
 from dtoss.errors import InputError
 from dtoss.option import Option
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns
 from pipelines.command.query.one_place import token_of
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json
@@ -146,8 +146,7 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, numbers: Numbers, as_
     """Tell a server the rows of Redis, MQTT, Kafka or a URL, each at least once; it goes on until it is ended."""
     import dtoss
     from dtoss.client.endpoint import Access
-    from dtoss.feeds.feed import feed_at
-    from dtoss.feeds.message_shapes import GTFS_REALTIME, check_shape
+    from dtoss.feeds.feed import GTFS_REALTIME, check_shape, feed_at
     from pipelines.command.told_rows import Told, tell_files
     from pipelines.engines.progress import end_beginning
     from pipelines.loop.stopping import Stopping
@@ -205,9 +204,7 @@ def take_all(
     with the last of its rows; ``once``: ends when nothing comes any more; ``shape``: of messages that are no rows;
     ``changed``: is called after each batch.
     """
-    from dtoss.backoff import backoff
-    from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
-    from dtoss.client.http_connections import Later
+    from dtoss.client.http_connections import LONGEST_PAUSE, SHORTEST_PAUSE, Later, backoff
 
     pauses, batch = backoff(SHORTEST_PAUSE, LONGEST_PAUSE), None
     while not stopping.asked:
@@ -237,7 +234,7 @@ def tell_batch(batch: Batch, tell: Tell, told: Told, shape: str | None = None) -
 
     Where they cannot be read together, those that cannot be read alone are refused.
     """
-    from dtoss.feeds.message_shapes import rows_of_shape
+    from dtoss.feeds.feed import rows_of_shape
 
     if shape is None:
         rows = batch.rows()

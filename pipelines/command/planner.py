@@ -16,7 +16,7 @@ import typer
 from dtoss.compiled.notice import quiet
 from dtoss.export.targets import check_file, check_folder
 from dtoss.option import Option
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.lengths import in_store, length_of
 from pipelines.command.terminal.notes import note, warn

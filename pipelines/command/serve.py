@@ -47,7 +47,7 @@ def _sample_of(text: str) -> int | None:
 
 def _public_url(text: str) -> str:
     """Return what links begin with, without a slash at its end."""
-    from dtoss.client.address import address_of
+    from dtoss.client.endpoint import address_of
 
     try:
         return str(address_of(text))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dtoss.snapshots.store import Store as StorePlace
 
 if TYPE_CHECKING:
-    from dtoss.commits.orphans import Removal
+    from dtoss.commits.log_compaction import Removal
     from dtoss.commits.table import Table
     from dtoss.commits.verify_report import VerifyReport
 
@@ -55,7 +55,7 @@ def _snapshots(place: StorePlace, snapshot: str | None = None) -> Part:
 
 def _beside_snapshots(store: str) -> Iterator[Part]:
     """Yield the others. What is not there costs a listing, and loads no library."""
-    from dtoss.commits.named import names_in, path_in
+    from dtoss.commits.chain import names_in, path_in
     from dtoss.snapshots.store_location import folder_of
     from dtoss.watch.watch_folder import watches_of
     from dtoss.windows.storage.window_document import windows_of

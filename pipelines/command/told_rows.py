@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import InputError
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

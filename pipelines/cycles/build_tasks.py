@@ -23,8 +23,8 @@ from dtoss.partition import values_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
 from dtoss.rows.input_columns import attribute_name
-from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.manifest import write_borders, write_partition
+from dtoss.snapshots.partition_file import decode_border, encode_border
 from dtoss.snapshots.store import Store
 from pipelines.engines.rows import one_value
 from pipelines.rows.parcels import (

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.geometry.space import Space
 from dtoss.partition import numbers as arrow_of
 from dtoss.partitioning.regions import Regions
+from dtoss.rows.incoming import screen_bounds, screen_clock
 from dtoss.rows.input_columns import DELETED, REASON, REASONS
-from dtoss.rows.legal_rows import screen_bounds, screen_clock
 from dtoss.rows.store_clock import Clock, Scale
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
 from pipelines.engines.local_rows import rows_of_batches

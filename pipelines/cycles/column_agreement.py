@@ -7,8 +7,7 @@ from typing import Any
 
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, free_names
-from dtoss.rows.input_columns import DELETED, REASON, attribute_column, attribute_name
-from dtoss.rows.paths import Unfitting
+from dtoss.rows.input_columns import DELETED, REASON, Unfitting, attribute_column, attribute_name
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.position_frame import Positions
 

@@ -15,7 +15,7 @@ from dtoss.names import renamed_of_manifest
 from dtoss.partitioning.regions import Regions, bounds_round, grow_bounds
 from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
-from dtoss.snapshots.partition_choice import Wishes
+from dtoss.snapshots.manifest_fields import Wishes
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.read_file import tombstones_of
 from dtoss.snapshots.store import FORMAT, Store

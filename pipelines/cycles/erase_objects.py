@@ -11,18 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.commits.chain import Commit
+from dtoss.commits.columnar_files import encode_rejected, read_rejected
 from dtoss.commits.lease import Writer
-from dtoss.commits.rejected_rows import encode_rejected, read_rejected
-from dtoss.erasure.mentions import Mentions, among, without_mentions
+from dtoss.erasure.forgotten import Mentions, among, without_mentions
 from dtoss.partition import Ids
 from dtoss.rows.input_columns import attribute_column
 from dtoss.snapshots.lineage import runs_of
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.partition_file import checksum, decode
-from dtoss.snapshots.read_file import tombstones_of
-from dtoss.snapshots.retention import KEPT_FOR_SECONDS, snapshot_of
-from dtoss.snapshots.snapshot_ledger import link_runs
-from dtoss.snapshots.snapshot_orphans import remove_snapshot, why_unfinished
+from dtoss.snapshots.read_file import link_runs, tombstones_of
+from dtoss.snapshots.retention import KEPT_FOR_SECONDS, remove_snapshot, snapshot_of, why_unfinished
 from dtoss.snapshots.store import Store
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan

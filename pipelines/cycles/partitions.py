@@ -16,7 +16,7 @@ from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
 from dtoss.partitioning.regions import Regions
 from dtoss.rows.input_columns import REASON
 from dtoss.snapshots.column_types import type_named
-from dtoss.snapshots.partition_choice import Shape, Wishes
+from dtoss.snapshots.manifest_fields import Shape, Wishes
 from pipelines.cycles.build_tasks import (
     BuildPlan,
     build_one,

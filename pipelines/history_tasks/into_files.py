@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.commits.rejected_rows import REJECTED, encode_rejected
+from dtoss.commits.columnar_files import REJECTED, encode_rejected
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.history.append_frame import NEEDS_TIME

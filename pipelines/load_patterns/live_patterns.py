@@ -18,9 +18,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 import ceps
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import Commit, path_in
 from dtoss.commits.lease import Writer, take
-from dtoss.commits.named import path_in
 from dtoss.commits.offsets import Ledger
 from dtoss.commits.process import passing_name
 from dtoss.commits.table import tidy

@@ -20,13 +20,11 @@ from typing import Any
 import pyarrow as pa
 
 from ceps.model.costs import RequestCosts
-from dtoss.commits.chain import Chain, Commit
+from dtoss.commits.chain import Chain, Commit, check_document, check_name, path_in
 from dtoss.commits.columnar_files import encode_parquet, read_parquet
 from dtoss.commits.file_entry import FileEntry, whole, write_entry
 from dtoss.commits.folder import Folder
-from dtoss.commits.formats import check_document
 from dtoss.commits.lease import LEASE_SECONDS
-from dtoss.commits.named import check_name, path_in
 from dtoss.commits.table import Join, compact
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import folder_of

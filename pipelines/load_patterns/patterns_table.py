@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import Commit, names_in, path_in
 from dtoss.commits.file_entry import FileEntry
-from dtoss.commits.named import names_in, path_in
 from dtoss.commits.table import Check, NamedFile, Table, verify
 from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import InputError

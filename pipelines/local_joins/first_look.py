@@ -14,8 +14,7 @@ from pyarrow import fs
 
 from dtoss.delimited.record_batches import read_text_rows
 from dtoss.errors import InputError
-from dtoss.rows.input_columns import Columns, attribute_names
-from dtoss.rows.paths import check_found, leaves, type_at
+from dtoss.rows.input_columns import Columns, attribute_names, check_found, leaves, type_at
 from dtoss.snapshots.column_types import is_text
 from pipelines.rows.delimited_frame import check_said, layout_in
 from pipelines.rows.file_splits import blocks_of

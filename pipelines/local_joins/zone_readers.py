@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.extras import need
-from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name, short
+from dtoss.frames.geo_columns import NO_CRS_SAID, check_crs, crs_name, short
 from dtoss.frames.geojson_members import members_of, read_json
 from dtoss.frames.polygon_frames import Zones, rings_of_values, zones_of
 from dtoss.geometry.space import NO_CRS, Space

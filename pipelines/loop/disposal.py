@@ -21,7 +21,7 @@ from pyarrow import fs
 from dtoss.commits.folder import link_if_absent
 from dtoss.commits.offsets import Ledger, in_all
 from dtoss.errors import InputError, StoreError
-from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.read_file import ledger_of
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.rows.list_files import Listing, is_as_written

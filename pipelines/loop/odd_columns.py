@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from dtoss.rows.paths import Unfitting
+from dtoss.rows.input_columns import Unfitting
 from pipelines.rows.screened_frame import ScreenedFrame
 
 if TYPE_CHECKING:

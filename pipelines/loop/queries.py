@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dtoss.commits.chain import path_in
 from dtoss.commits.lease import Writer
-from dtoss.commits.named import path_in
 from dtoss.commits.offsets import Source
 from dtoss.errors import DtossError, InputError
 from dtoss.snapshots.store_location import folder_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from dtoss.option import Option
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns
 from pipelines.options.said_amounts import share
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from dtoss.errors import InputError
 from dtoss.option import Option, check_count
-from dtoss.snapshots.partition_choice import Wishes
+from dtoss.snapshots.manifest_fields import Wishes
 from pipelines.options.merging import Merging
 from pipelines.options.reading import Reading
 from pipelines.options.said_amounts import duration, share

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import fs
 
-from dtoss.delimited.dialect import Dialect, dialect_of
 from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, Part, ends_inside, layout_of, read_text_rows
+from dtoss.delimited.records import Dialect, dialect_of
 from dtoss.errors import InputError
 from dtoss.partition import values_of
 from dtoss.rows.input_columns import Columns

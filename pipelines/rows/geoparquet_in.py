@@ -9,11 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from dtoss.frames.crs_names import NO_CRS_SAID, short
-from dtoss.frames.geo_columns import EXTENSION_NAME, EXTENSION_TOLD, PREFIX
+from dtoss.frames.geo_columns import EXTENSION_NAME, EXTENSION_TOLD, NO_CRS_SAID, PREFIX, short
 from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
-from dtoss.rows.input_columns import Columns
-from dtoss.rows.paths import Unfitting, check_found, leaves, type_at
+from dtoss.rows.input_columns import Columns, Unfitting, check_found, leaves, type_at
 
 _NEVER_STATED = "OGC:CRS84"
 """The CRS of GeoParquet that has no word of it; null is another thing: it says that nobody knows."""

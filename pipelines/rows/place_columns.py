@@ -10,7 +10,7 @@ import pyarrow as pa
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
 from dtoss.partition import numbers as arrow_of
-from dtoss.text.text_types import LOOSE
+from dtoss.text.text_values import LOOSE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

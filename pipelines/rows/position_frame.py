@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError
-from dtoss.frames.crs_names import check_crs
+from dtoss.frames.geo_columns import check_crs
 from dtoss.geometry.space import NO_CRS, Space
-from dtoss.rows.input_columns import DELETED, REASON, Columns, attribute_names
-from dtoss.rows.legal_rows import screen_space
-from dtoss.rows.paths import parts_of
+from dtoss.rows.incoming import screen_space
+from dtoss.rows.input_columns import DELETED, REASON, Columns, attribute_names, parts_of
 from dtoss.rows.row_plan import RowPlan, plan_rows, say_taken, where
 from dtoss.snapshots.column_types import stored_type, type_name, type_named
 from dtoss.text.time_patterns import is_numeric

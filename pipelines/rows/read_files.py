@@ -18,7 +18,7 @@ from dtoss.ids import as_ids
 from dtoss.rows.input_columns import Columns
 from dtoss.rows.row_plan import RowPlan, kinds_asked, plan_rows
 from dtoss.snapshots.column_types import stored_column, stored_type
-from dtoss.text.text_kinds import add_counts, kinds_of_texts
+from dtoss.text.text_values import add_counts, kinds_of_texts
 from pipelines.engines.rows import Batches, one_value
 from pipelines.rows.delimited_frame import check_said, text_by_spark, text_tasks
 from pipelines.rows.geoparquet_in import crs_taken, point_of
@@ -34,7 +34,7 @@ from pipelines.spark.causes import raised_in_task
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from dtoss.frames.frame_types import Frame
+    from dtoss.frames.arrow_tables import Frame
 
 
 def kinds_in(source: Source, plan: RowPlan) -> dict[str, str]:

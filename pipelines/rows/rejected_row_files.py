@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dtoss.commits.rejected_rows import REJECTED, encode_rejected
+from dtoss.commits.columnar_files import REJECTED, encode_rejected
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.store import Store
 from pipelines.engines.rows import one_value

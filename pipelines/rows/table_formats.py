@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from dtoss.frames.crs_names import crs_name, short
+from dtoss.frames.geo_columns import crs_name, short
 from dtoss.frames.geojson_members import members_of
 from dtoss.geometry.space import LONLAT
 

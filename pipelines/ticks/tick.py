@@ -21,7 +21,7 @@ from dtoss.names import columns_of_manifest
 from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.partition_file import decode
-from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.read_file import ledger_of
 from dtoss.snapshots.store import Store
 from pipelines.cycles.column_agreement import agree_columns, check_columns
 from pipelines.history_tasks.scans import home_of

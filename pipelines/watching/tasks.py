@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
+from dtoss.commits.columnar_files import REJECTED
 from dtoss.commits.offsets import Source
-from dtoss.commits.rejected_rows import REJECTED
 from dtoss.rows.input_columns import RAW, REASON, attribute_column
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, run_task

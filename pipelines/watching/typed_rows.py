@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.partition import numbers as arrow_of
-from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, REASON, Columns, attribute_column
-from dtoss.rows.paths import Unfitting
+from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, REASON, Columns, Unfitting, attribute_column
 from dtoss.rows.raw_json import number_text
 from dtoss.rows.row_plan import as_double, where
 from dtoss.snapshots.column_types import is_text, stored_type, type_name

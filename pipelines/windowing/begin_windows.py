@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dtoss.commits.lease import Writer
 from dtoss.errors import DtossError, InputError
-from dtoss.frames.crs_names import check_crs
+from dtoss.frames.geo_columns import check_crs
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import LONLAT, NO_CRS, Space, same_crs, space_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest

@@ -16,9 +16,8 @@ from dtoss.export.export_layers import drawn_crs, region_geometries, spherical_c
 from dtoss.export.geoparquet import Geometries, polygons_wkb, rings_wkb, write_geoparquet
 from dtoss.export.h3_cells import h3_cells
 from dtoss.export_files import format_of
-from dtoss.geometry.polygons import Rings
+from dtoss.geometry.polygons import PLANAR, Rings
 from dtoss.geometry.space import LONLAT, Space
-from dtoss.geometry.straight_edges import PLANAR
 from dtoss.in_process import build
 from dtoss.partitioning.region_polygons import region_shapes
 from dtoss.partitioning.regions import Regions

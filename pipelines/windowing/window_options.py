@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from dtoss.commits.named import check_name
+from dtoss.commits.chain import check_name
 from dtoss.errors import InputError
 from dtoss.geometry.space import LONLAT, space_of
 from dtoss.names import did_you_mean

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.client.address import address_of
+from dtoss.client.endpoint import address_of
 from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.answering import Asked, answering
 from tests.dtoss.certificates import certificate

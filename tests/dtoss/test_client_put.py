@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.client.address import address_of
+from dtoss.client.endpoint import address_of
 from dtoss.client.http_connections import Answer, Connections
 from dtoss.client.put_rows import Put, put_table, table_of_rows
 from dtoss.client.remote_server import Server

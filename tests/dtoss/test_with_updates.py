@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.merge_rows import record_of
 from dtoss.shards.share import held_index
-from dtoss.snapshots.border_file import encode_border
-from dtoss.snapshots.partition_file import encode
+from dtoss.snapshots.partition_file import encode, encode_border
 from pipelines.cycle import cycle
 from tests import worlds
 from tests.examples import examples

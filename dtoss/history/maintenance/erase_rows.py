@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.table import orphans_of
-from dtoss.erasure.mentions import Mentions, clear_rejected
+from dtoss.erasure.forgotten import Mentions, clear_rejected
 from dtoss.history.data_file import NewFile, Part, read_blocks, write_file
 from dtoss.history.history_commit import WORD, Change, Entry, Stale, commit, undone
 from dtoss.history.layouts.compaction import keys_of

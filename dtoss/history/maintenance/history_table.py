@@ -12,7 +12,7 @@ import numpy as np
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import ANY_BYTES, FileEntry
-from dtoss.commits.orphans import Removal
+from dtoss.commits.log_compaction import Removal
 from dtoss.commits.table import Check, NamedFile, Table, oldest_kept, tidy, verify
 from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import StoreError, Unreadable

@@ -23,9 +23,8 @@ import orjson
 from numpy.typing import NDArray
 
 from dtoss.arguments import distances
-from dtoss.geometry.polygons import arcs_meant
+from dtoss.geometry.polygons import BY_VECTORS, arcs_meant
 from dtoss.geometry.space import Space, as_positions
-from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.kinds.kind import Shapes
 from dtoss.names import position_names
 from dtoss.queries.covered import Shape, boxes_of, list_shapes, polygons_of

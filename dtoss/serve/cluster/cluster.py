@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from dtoss.client.address import Peers
+from dtoss.client.endpoint import Peers
 from dtoss.locks import Lock
 from dtoss.serve.cluster.served_plans import Placement, first_by_rank
 from dtoss.serve.cluster.wire_messages import UNSAID, WIRE_SPOKEN, Link, Reply, Wire, read_wire, unread

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.arrow_stream import rows_of_stream, stream_of
-from dtoss.client.address import Address
+from dtoss.client.endpoint import Address
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
 from dtoss.kinds.hit_tables import merge_hits

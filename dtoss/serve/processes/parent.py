@@ -80,11 +80,10 @@ def _fresh_of(settings: Settings, made: ExitStack) -> Fresh | None:
     """Return how generations are made, of which the first one is there; None where snapshots are served as they are."""
     if settings.updates is None:
         return None
-    from dtoss.client.address import read_peers
+    from dtoss.client.endpoint import read_peers
     from dtoss.fresh.builder import Fresh, first_generation
     from dtoss.fresh.fresh_counts import FreshCounts
-    from dtoss.fresh.memory_folder import make_memory_folder
-    from dtoss.fresh.shared_folder import join_folder
+    from dtoss.fresh.shared_folder import join_folder, make_memory_folder
     from dtoss.snapshots.lineage import entries_of
     from dtoss.snapshots.store import Store
 
@@ -114,7 +113,7 @@ def _check_certificate(settings: Settings) -> None:
 
 
 def _check_plan(settings: Settings) -> None:
-    from dtoss.client.address import read_peers
+    from dtoss.client.endpoint import read_peers
     from dtoss.serve.cluster.served_plans import read_placement
     from dtoss.snapshots.store import Store
 
@@ -136,7 +135,7 @@ def _check_plan(settings: Settings) -> None:
 
 
 def _check_doors(settings: Settings) -> None:
-    from dtoss.client.address import read_peers
+    from dtoss.client.endpoint import read_peers
     from dtoss.serve.auth.admission import doors_of
 
     doors = doors_of(settings)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from dtoss.client.address import Peers, read_peers
+from dtoss.client.endpoint import Peers, read_peers
 from dtoss.errors import InputError
 from dtoss.fresh.builder import Fresh
 from dtoss.fresh.intake import Intake

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.client.address import Peers, read_peers
+from dtoss.client.endpoint import Peers, read_peers
 from dtoss.commits.chain import HINT
 from dtoss.errors import InputError, StoreError
 from dtoss.index import Index

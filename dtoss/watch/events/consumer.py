@@ -11,8 +11,8 @@ from secrets import token_hex
 from types import TracebackType
 from typing import NamedTuple
 
+from dtoss.commits.chain import path_in
 from dtoss.commits.lease import InUse, Writer, take
-from dtoss.commits.named import path_in
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import folder_of
 from dtoss.watch.events.event_log import View, view_of

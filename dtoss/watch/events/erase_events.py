@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import buckets_in
+from dtoss.commits.columnar_files import encode_rejected, read_rejected
 from dtoss.commits.file_entry import FileEntry, write_entry
-from dtoss.commits.rejected_rows import encode_rejected, read_rejected
 from dtoss.commits.table import remove_orphans
-from dtoss.erasure.mentions import Mentions, among, without_mentions
+from dtoss.erasure.forgotten import Mentions, among, without_mentions
 from dtoss.watch.events.event_compaction import HOUR_US, FoldedWriter, write_listed
 from dtoss.watch.events.event_counts import added, encoded_tally, read_tally
 from dtoss.watch.events.event_files import read_events

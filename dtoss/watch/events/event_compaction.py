@@ -23,8 +23,7 @@ import pyarrow.parquet as pq
 
 from dtoss.commits.chain import COMMITS, Chain, log_of, silent
 from dtoss.commits.file_entry import FileEntry, write_entry
-from dtoss.commits.log_compaction import clear_passing, fold
-from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal
+from dtoss.commits.log_compaction import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_passing, fold
 from dtoss.watch.events.event_counts import added, counted, encoded_tally, read_tally
 from dtoss.watch.events.event_files import read_events
 from dtoss.watch.events.folded_list import Contents, FoldedFile, commit_contents, contents_of

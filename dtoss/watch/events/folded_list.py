@@ -11,9 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.chain import Commit, canonical
+from dtoss.commits.chain import Commit, canonical, check_format
 from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole, write_entry
-from dtoss.commits.formats import check_format
 from dtoss.commits.table import commit_change
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.readers import Cursor

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dtoss.commits.between import commits_from
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import Commit, check_document
 from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole
-from dtoss.commits.formats import check_document
 from dtoss.commits.ledger_runs import run_files
+from dtoss.commits.verify_report import commits_from
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
 from dtoss.watch.watch_folder import WATCH_FORMAT, WATCH_KIND, Home, way_to

@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.commits.between import whole_ones
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import ANY_BYTES, FileEntry
 from dtoss.commits.ledger_runs import LEDGERS
-from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal
+from dtoss.commits.log_compaction import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal
 from dtoss.commits.table import Check, NamedFile, Table, files_of_ledger, tidy, verify
-from dtoss.commits.verify_report import Look, VerifyReport, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting, whole_ones
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
 from dtoss.watch.events.event_counts import added, counted, read_tally

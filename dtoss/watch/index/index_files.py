@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.commits.chain import check_format
 from dtoss.commits.columnar_files import decoding, encode_arrow
 from dtoss.commits.file_entry import map_entry, write_entry
 from dtoss.commits.folder import Folder
-from dtoss.commits.formats import check_format
 from dtoss.geometry.space import Space
 from dtoss.watch.index.build_index import polygon_arrays
 from dtoss.watch.index.subscription_index import SubscriptionIndex, Unanswered

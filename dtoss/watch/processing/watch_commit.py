@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS, bitmap
 from dtoss.commits.chain import Commit
+from dtoss.commits.columnar_files import check_bad, sum_counts
 from dtoss.commits.ledger_runs import read_ledger, write_ledger
-from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.watch.index.large_and_small import standing_of
 from dtoss.watch.processing.event_table import RESETS, EventWriter, coded, kinds_of
 from dtoss.watch.processing.last_rows import Run

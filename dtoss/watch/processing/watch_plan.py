@@ -14,9 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.chain import Commit
+from dtoss.commits.chain import Commit, check_document
 from dtoss.commits.file_entry import whole
-from dtoss.commits.formats import check_document
 from dtoss.commits.ledger_runs import read_ledger
 from dtoss.commits.offsets import Ledger, Source, is_committed
 from dtoss.errors import InputError, StoreError

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.commits.columnar_files import REJECTED, encode_rejected
 from dtoss.commits.file_entry import write_entry
-from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.watch.processing.event_table import EventFile, EventWriter, event_schema
 from dtoss.watch.processing.object_rows import (
     Kept,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import encode_parquet
 from dtoss.commits.file_entry import FileEntry, write_entry
-from dtoss.commits.orphans import clear_unneeded
+from dtoss.commits.log_compaction import clear_unneeded
 from dtoss.commits.table import commit_change
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space

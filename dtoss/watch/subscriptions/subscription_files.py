@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import DtossError, InputError
-from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name
-from dtoss.frames.geo_columns import geo_column
+from dtoss.frames.coordinates import points_of
+from dtoss.frames.geo_columns import NO_CRS_SAID, check_crs, crs_name, geo_column
 from dtoss.frames.geojson_members import Members, members_of
-from dtoss.frames.point_coordinates import points_of
 from dtoss.frames.polygon_frames import GEOMETRY_NAMES
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store_location import filesystem_of, hide_keys

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.frames.geojson_members import read_json
-from dtoss.geometry.polygons import Polygon, polygons_in, rings_of, rings_together
+from dtoss.geometry.polygons import BY_VECTORS, SPHERICAL, Polygon, polygons_in, rings_of, rings_together
 from dtoss.geometry.space import Space
-from dtoss.geometry.straight_edges import BY_VECTORS, SPHERICAL
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, POLYGON, WANTS, said_of_stay
 
 

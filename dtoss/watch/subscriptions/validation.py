@@ -19,10 +19,18 @@ from dtoss.conditions.language import Mismatch
 from dtoss.conditions.parse import parse_condition
 from dtoss.conditions.program import parse_program
 from dtoss.frames.geojson_members import read_json
-from dtoss.geometry.polygons import as_polygons, edges_meant, polygons_in, rings_of, rings_together
+from dtoss.frames.polygon_frames import polygons_of_wkb
+from dtoss.geometry.polygons import (
+    BY_VECTORS,
+    PLANAR,
+    SPHERICAL,
+    as_polygons,
+    edges_meant,
+    polygons_in,
+    rings_of,
+    rings_together,
+)
 from dtoss.geometry.space import HALF_TURN, LONLAT, Space, as_positions
-from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL
-from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.covered import as_boxes
 from dtoss.watch.subscription import (
     AROUND,

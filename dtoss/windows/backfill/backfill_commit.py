@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dtoss.commits.chain import Commit
+from dtoss.commits.columnar_files import check_bad, sum_counts
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Source
-from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.errors import InputError
 from dtoss.windows.backfill.recount import Rebuild, recount
 from dtoss.windows.durations import time_text

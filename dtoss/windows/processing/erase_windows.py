@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
 from dtoss.column_rows import take_rows
+from dtoss.commits.columnar_files import read_rejected
 from dtoss.commits.log_compaction import clear_passing
-from dtoss.commits.rejected_rows import read_rejected
-from dtoss.erasure.mentions import Mentions, among, without_mentions
+from dtoss.erasure.forgotten import Mentions, among, without_mentions
 from dtoss.windows.processing.hour_compaction import written_aside
 from dtoss.windows.processing.window_commit import said_of
 from dtoss.windows.spec import Spec

@@ -9,9 +9,9 @@ import numpy as np
 
 from dtoss.column_rows import take_rows
 from dtoss.commits.chain import Commit
+from dtoss.commits.columnar_files import check_bad, sum_counts
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.ledger_runs import read_ledger, write_ledger
-from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.windows.processing.window_task import MapResult, ReduceResult, tell
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.state_files import PARTS, listed_after

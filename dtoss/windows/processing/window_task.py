@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
+from dtoss.commits.columnar_files import REJECTED, encode_rejected
 from dtoss.commits.file_entry import FileEntry, write_entry
-from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.errors import InputError
 from dtoss.windows.aggregation.pane_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.pane_state import Columns, PaneState

@@ -10,12 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.commits.between import whole_ones
 from dtoss.commits.chain import COMMITS, HINT, Commit
 from dtoss.commits.file_entry import FileEntry
-from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_unneeded
+from dtoss.commits.log_compaction import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_unneeded
 from dtoss.commits.table import Check, NamedFile, Table, files_of_ledger, remove_orphans, tidy, verify
-from dtoss.commits.verify_report import Look, VerifyReport, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting, whole_ones
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.state.hour_files import NO_TIME, Hours, hours_of
 from dtoss.windows.storage.bundle import unbundle_tables

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.commits.between import commits_from
 from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
+from dtoss.commits.verify_report import commits_from
 from dtoss.locks import Lock
 from dtoss.recent import Recent
 from dtoss.windows.aggregation.pane_state import Columns, PaneState

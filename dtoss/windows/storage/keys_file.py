@@ -14,9 +14,8 @@ from dtoss.commits.file_entry import FileEntry, map_entry, write_entry
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.distance import SPHERE
 from dtoss.geometry.point_in_polygon import inside
-from dtoss.geometry.polygons import Polygon, Rings, polygons_in
+from dtoss.geometry.polygons import BY_VECTORS, Polygon, Rings, polygons_in
 from dtoss.geometry.space import Space
-from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.partitioning.regions import Regions
 from dtoss.row_runs import offsets
 from dtoss.watch.index.build_index import build

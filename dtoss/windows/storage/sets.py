@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.chain import COMMITS, Commit
+from dtoss.commits.chain import COMMITS, Commit, check_document
 from dtoss.commits.file_entry import whole
-from dtoss.commits.formats import check_document
 from dtoss.errors import StoreError
 from dtoss.windows.storage.window_document import ROOMS, SETS, Home
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from dtoss.commits.chain import canonical, seal
+from dtoss.commits.chain import canonical, check_format, seal
 from dtoss.commits.file_entry import FileEntry
-from dtoss.commits.formats import check_format
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import hide_keys
 from dtoss.windows.spec import Spec

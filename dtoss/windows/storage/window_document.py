@@ -25,14 +25,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dtoss.commits.between import commits_from
-from dtoss.commits.chain import Chain, Commit
+from dtoss.commits.chain import Chain, Commit, check_document, check_name, names_in, path_in
 from dtoss.commits.file_entry import FileEntry, whole
 from dtoss.commits.folder import Folder
-from dtoss.commits.formats import check_document
 from dtoss.commits.ledger_runs import LEDGERS, read_ledger, run_files
-from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.commits.offsets import Ledger
+from dtoss.commits.verify_report import commits_from
 from dtoss.errors import StoreError
 from dtoss.names import near_name
 from dtoss.snapshots.store_location import folder_of, hide_keys

@@ -131,7 +131,7 @@ def route(
     """Say which partition holds a place, and which servers of a plan have it."""
     import numpy as np
 
-    from dtoss.client.address import read_peers
+    from dtoss.client.endpoint import read_peers
     from dtoss.geometry.space import as_positions
     from dtoss.partitioning.partition_bounds import far_of_radius, owners_that_may
     from dtoss.serve.cluster.served_plans import rank, read_placement

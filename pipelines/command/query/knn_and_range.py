@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from dtoss.option import Option
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns
 from pipelines.command.query.many_places import join_places, target_of
 from pipelines.command.query.one_place import print_near
 from pipelines.command.query.query_options import Filter, Form, PlacesFile, Reach, Target

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from dtoss.option import Option
-from dtoss.snapshots.source_columns import Columns
+from dtoss.snapshots.manifest_fields import Columns
 from pipelines.command.terminal.lengths import Length
 from pipelines.command.terminal.options import Carry, Check, GeoJson, Having, Json, Limit, Snapshot, Where
 from pipelines.options.reading import TEXT, SaidOf

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from dtoss.backoff import backoff
-from dtoss.client.http_connections import Later
+from dtoss.client.http_connections import Later, backoff
 from dtoss.errors import Undelivered
 from dtoss.watch.events.event_lines import Lines
 from dtoss.watch.events.readers import Cursor

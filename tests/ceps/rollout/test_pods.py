@@ -17,7 +17,7 @@ import ceps
 import dtoss
 from ceps import Patterns, ServerType
 from ceps.rollout.kubernetes import write_manifests
-from dtoss.client.address import read_peers
+from dtoss.client.endpoint import read_peers
 from dtoss.serve.auth.admission import Hosts, doors_of
 from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.served_plans import read_placement

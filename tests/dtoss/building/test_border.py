@@ -20,8 +20,7 @@ from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.partition import Partition
-from dtoss.snapshots.border_file import decode_border, encode_border
-from dtoss.snapshots.partition_file import decode, encode
+from dtoss.snapshots.partition_file import decode, decode_border, encode, encode_border
 from tests.dtoss.scenes import engine_of, in_partitions, neighbour_sets, taxis
 from tests.examples import examples
 

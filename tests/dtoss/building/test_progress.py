@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.building import build_progress, in_memory
+from dtoss.building import in_memory
 
 ROOT = Path(__file__).parents[3]
 SLOW = """
@@ -56,10 +56,10 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch):
     """A terminal for stderr, and nothing that forbids to write to it; what takes long does so at once."""
     screen = Terminal()
-    monkeypatch.setattr(build_progress, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
+    monkeypatch.setattr(in_memory, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
     monkeypatch.setenv("DTOSS_QUIET", "compiling")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(build_progress, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(in_memory, "LONG_SECONDS", 0.0)
     return screen
 
 
@@ -83,8 +83,8 @@ def test_steps_and_parts_are_shown(terminal, monkeypatch, notebook):
         shell = SimpleNamespace(config={"IPKernelApp": {}})
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
         terminal.looked_at = False
-    assert build_progress.in_notebook() == notebook
-    with build_progress.show_progress(True) as told:
+    assert in_memory.in_notebook() == notebook
+    with in_memory.show_progress(True) as told:
         told.begin("sorting objects")
         wait_for(terminal, "sorting objects")
         told.begin("building partitions", 4_000)
@@ -106,9 +106,9 @@ def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkey
     elif reason == "no terminal":
         terminal.looked_at = False
     elif reason == "no stderr":
-        monkeypatch.setattr(build_progress.sys, "stderr", None)
-    monkeypatch.setattr(build_progress.threading, "Thread", None)
-    with build_progress.show_progress(reason != "not wanted") as told:
+        monkeypatch.setattr(in_memory.sys, "stderr", None)
+    monkeypatch.setattr(in_memory.threading, "Thread", None)
+    with in_memory.show_progress(reason != "not wanted") as told:
         told.begin("building partitions", 2)
         told.one_more()
     assert terminal.getvalue() == ""
@@ -117,7 +117,7 @@ def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkey
 def test_an_error_ends_the_watcher(terminal):
     """So does an interruption."""
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), build_progress.show_progress(True):
+        with pytest.raises(error), in_memory.show_progress(True):
             raise error
     assert not watchers()
 

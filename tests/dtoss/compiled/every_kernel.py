@@ -32,8 +32,7 @@ from dtoss.geometry.polygons import as_polygons
 from dtoss.partitioning.partition_bounds import reads_of, shares_that_suffice
 from dtoss.queries.covered import shape_of
 from dtoss.queries.find_by_id import Lookup
-from dtoss.snapshots.border_file import encode_border
-from dtoss.snapshots.partition_file import decode, encode
+from dtoss.snapshots.partition_file import decode, encode, encode_border
 from dtoss.snapshots.structure import Claims, check_partition
 from dtoss.snapshots.xxh64 import xxh64
 

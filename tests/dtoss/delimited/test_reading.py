@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.delimited.dialect import Dialect, dialect_of
 from dtoss.delimited.record_batches import (
     CORRUPT,
     FLAW,
@@ -21,7 +20,7 @@ from dtoss.delimited.record_batches import (
     read_quickly,
     read_text_rows,
 )
-from dtoss.delimited.records import BEHIND_QUOTE, RECORD_CHARACTERS, UNDECODED, UNENDED
+from dtoss.delimited.records import BEHIND_QUOTE, RECORD_CHARACTERS, UNDECODED, UNENDED, Dialect, dialect_of
 from dtoss.errors import InputError
 from tests.dtoss.delimited.oracle import read_by_character
 from tests.examples import examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dtoss.erasure.mentions import Mentions
+from dtoss.erasure.forgotten import Mentions
 
 WHO = Mentions(frozenset(["anna", "7", 'a"b']), "id")
 

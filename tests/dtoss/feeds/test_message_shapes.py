@@ -10,8 +10,7 @@ import pytest
 
 from dtoss.client.endpoint import Access
 from dtoss.errors import InputError
-from dtoss.feeds.feed import Batch, feed_at
-from dtoss.feeds.message_shapes import check_shape, rows_of_shape
+from dtoss.feeds.feed import Batch, check_shape, feed_at, rows_of_shape
 from pipelines.command.ingest_command import tell_batch
 from pipelines.command.told_rows import MOST_REASONS, Told
 from tests.dtoss.feeds.test_polled_url import serving

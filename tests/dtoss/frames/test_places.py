@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.frames.arrow_tables import arrow_of, table_of
-from dtoss.frames.coordinates import locate_rows
-from dtoss.frames.point_coordinates import points_of
+from dtoss.frames.coordinates import locate_rows, points_of
 from tests.dtoss.answering import answering
 from tests.dtoss.frames import ways_in
 from tests.dtoss.strategies import lonlat, planar

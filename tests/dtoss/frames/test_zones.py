@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
+from dtoss.frames.polygon_frames import polygons_of_wkb
 from dtoss.geometry.polygon_tables import areas_of
 from dtoss.geometry.polygons import as_polygons, polygons_in, rings_together
 from dtoss.geometry.space import space_of
-from dtoss.geometry.wkb import polygons_of_wkb
 from tests import oracles
 from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.strategies import lonlat, planar
@@ -402,7 +402,7 @@ def test_planar_edges_are_straight_in_longitude_and_latitude(globe):
 def test_a_chain_of_arcs_stays_within_a_tenth_of_a_metre_of_its_edge():
     """Measured between its corners, where it is furthest: on edges of all lengths and directions."""
     from dtoss.geometry.distance import EARTH_RADIUS
-    from dtoss.geometry.straight_edges import STRAIGHT_TOLERANCE, chains
+    from dtoss.geometry.polygons import STRAIGHT_TOLERANCE, chains
 
     rng = np.random.default_rng(8)
     worst = 0.0

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.fresh.builder import Fresh, generations_of
-from dtoss.fresh.expiry import expired_rows
+from dtoss.fresh.builder import Fresh, expired_rows, generations_of
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.log.log_schema import log_schema
 from dtoss.log.log_writer import LogWriter

@@ -9,8 +9,7 @@ import pytest
 
 from dtoss.errors import StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.fresh.group_commit import Bounds, GroupCommit
-from dtoss.fresh.intake import LENGTH, Away, Busy, Intake, Receipt, message_of
+from dtoss.fresh.intake import LENGTH, Away, Bounds, Busy, GroupCommit, Intake, Receipt, message_of
 from dtoss.log.read_upto import ReadUpto, together
 
 SCHEMA = pa.schema([("id", pa.int64())])

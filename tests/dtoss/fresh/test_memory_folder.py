@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from dtoss.commits.process import passing_name
-from dtoss.fresh.memory_folder import FOLDER_PREFIX, clear_left, make_memory_folder
+from dtoss.fresh.shared_folder import FOLDER_PREFIX, clear_left, make_memory_folder
 
 
 def test_a_folder_is_made_where_there_is_room(tmp_path, monkeypatch):

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
-from dtoss.fresh.newest import Newest
-from dtoss.fresh.publish import publish
-from dtoss.fresh.standing import LATE, UNCHANGED, judge, merge_rows, standing_of
+from dtoss.fresh.generations import publish
+from dtoss.fresh.standing import LATE, UNCHANGED, Newest, judge, merge_rows, standing_of
 from dtoss.snapshots.store import Store
 
 from .test_standing import files_of

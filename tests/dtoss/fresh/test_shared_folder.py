@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtoss.errors import InputError, StoreError
-from dtoss.fresh.memory_folder import FOLDER_PREFIX
-from dtoss.fresh.shared_folder import join_folder, shared_path
+from dtoss.fresh.shared_folder import FOLDER_PREFIX, join_folder, shared_path
 
 
 @pytest.mark.parametrize("in_memory", [True, False])

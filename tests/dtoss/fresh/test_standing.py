@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.fresh.standing import LATE, NEWER, UNCHANGED, UNUSABLE, judge, merge_rows, standing_of
-from dtoss.snapshots.border_file import encode_border
-from dtoss.snapshots.partition_file import encode
+from dtoss.snapshots.partition_file import encode, encode_border
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
 from tests.examples import examples

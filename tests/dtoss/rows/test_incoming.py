@@ -14,7 +14,7 @@ from dtoss.geometry.space import space_of
 from dtoss.log.log_schema import log_schema, roles_of
 from dtoss.rows.incoming import Incoming
 from dtoss.rows.input_columns import REASON, columns_of, types_of
-from dtoss.snapshots.partition_choice import Wishes
+from dtoss.snapshots.manifest_fields import Wishes
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import read_positions
 

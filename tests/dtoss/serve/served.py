@@ -40,7 +40,7 @@ from dtoss.serve.requests.hot_protocol import HotProtocol
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.share import Share
 from dtoss.snapshots.column_types import stored_type, type_name
-from dtoss.snapshots.partition_choice import Wishes
+from dtoss.snapshots.manifest_fields import Wishes
 
 OBJECTS = 3_000
 WAIT = 60

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.fresh.publish import publish
+from dtoss.fresh.generations import publish
 from dtoss.fresh.standing import merge_rows, standing_of
 from dtoss.log.log_schema import log_schema
 from dtoss.serve.answers.open_snapshots import OPEN_GENERATIONS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dtoss.building.border import BorderTable
-from dtoss.client.address import read_peers
+from dtoss.client.endpoint import read_peers
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError
 from dtoss.serve.cluster.cluster import PeerGroup

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from dtoss.commits.chain import Commit
 from dtoss.commits.folder import LocalFolder, RemoteFolder
 from dtoss.errors import StoreError
-from dtoss.snapshots.retention import current_within, kept, snapshot_of
-from dtoss.snapshots.snapshot_orphans import remove_snapshot
+from dtoss.snapshots.retention import current_within, kept, remove_snapshot, snapshot_of
 from dtoss.snapshots.store import Store
 from tests.disks import elsewhere, without_links
 from tests.dtoss.snapshots.small_stores import assert_clean, commit, read, silent

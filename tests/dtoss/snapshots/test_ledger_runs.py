@@ -12,7 +12,7 @@ from dtoss.commits.ledger_runs import decode_run, encode_run, fold_ledger, whole
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import StoreError
 from dtoss.snapshots.lineage import files_of
-from dtoss.snapshots.snapshot_ledger import ledger_of, link_runs, write_ledger
+from dtoss.snapshots.read_file import ledger_of, link_runs, write_ledger
 from dtoss.snapshots.store import Store
 
 NAMES = st.integers(0, 40).map("day/{:02d}.parquet".format)

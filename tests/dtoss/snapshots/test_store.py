@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import dtoss.snapshots.folder_names
+import dtoss.snapshots.retention
 import dtoss.snapshots.store
 from dtoss.commits.folder import LocalFolder
 from dtoss.commits.lease import Holder
@@ -244,7 +244,7 @@ def test_names_grow_whatever_the_clock_says(store, monkeypatch):
             return datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC)
 
     first = commit(store, 1)
-    monkeypatch.setattr(dtoss.snapshots.folder_names, "datetime", Clock)
+    monkeypatch.setattr(dtoss.snapshots.retention, "datetime", Clock)
     second, third = commit(store, 2), commit(store, 3)
     assert first < second < third
     assert (first[:8], second[:-4]) == (second[:8], first[:-4])

@@ -11,7 +11,7 @@ import pytest
 
 import dtoss
 import dtoss.__main__ as entry
-from dtoss import installed
+from dtoss import extras
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,7 +50,7 @@ def test_where_the_commands_are_not_installed_one_line_says_so(missing, monkeypa
             raise importlib.metadata.PackageNotFoundError(name)
         return Installed
 
-    monkeypatch.setattr(installed, "distribution", distribution)
+    monkeypatch.setattr(extras, "distribution", distribution)
     with pytest.raises(SystemExit) as end:
         entry.main()
     said = capsys.readouterr()

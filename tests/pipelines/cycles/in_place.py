@@ -11,9 +11,8 @@ from dtoss.geometry.space import space_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
 from dtoss.rows.store_clock import Clock
-from dtoss.snapshots.border_file import encode_border
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition, write_tombstones
-from dtoss.snapshots.partition_file import decode, encode
+from dtoss.snapshots.partition_file import decode, encode, encode_border
 from dtoss.snapshots.store import Store
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan

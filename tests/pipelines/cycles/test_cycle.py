@@ -12,7 +12,7 @@ import pytest
 import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.partition_file import decode
-from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.read_file import ledger_of
 from dtoss.snapshots.snapshots_table import verify_store
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle

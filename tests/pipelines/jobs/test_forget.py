@@ -11,7 +11,7 @@ from pyarrow import fs
 from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError, StoreError
 from dtoss.history.versions import Home as PastHome
-from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.read_file import ledger_of
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.store_location import filesystem_of
 from dtoss.watch.watch_folder import Home as WatchHome

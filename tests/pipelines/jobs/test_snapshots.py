@@ -18,7 +18,7 @@ import pipelines.cycles.partitions
 import pipelines.rebuild
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
-from dtoss.snapshots.partition_choice import Wishes
+from dtoss.snapshots.manifest_fields import Wishes
 from dtoss.snapshots.store import Store
 from pipelines.cycles.partitions import choose_regions
 from pipelines.rebuild import rebuild

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtoss.commits.offsets import Ledger
 from dtoss.rows.input_columns import Columns, columns_of
-from dtoss.snapshots.snapshot_ledger import ledger_of
+from dtoss.snapshots.read_file import ledger_of
 from dtoss.snapshots.store import Store
 from pipelines.loop.known_sources import current_manifest
 from tests.dtoss.snapshots.small_stores import commit

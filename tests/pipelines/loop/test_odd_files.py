@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.rows.paths import Unfitting
+from dtoss.rows.input_columns import Unfitting
 from pipelines.loop.odd_columns import may_refuse, take_apart
 
 

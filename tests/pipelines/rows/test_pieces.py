@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from dtoss.delimited.dialect import Dialect
 from dtoss.delimited.record_batches import Layout, ends_inside, read_text_rows
+from dtoss.delimited.records import Dialect
 from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns
 from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, text_by_spark, text_tasks

@@ -6,9 +6,20 @@ from random import Random
 
 import pyarrow as pa
 
-from dtoss.text.text_kinds import Counts, strictly
-from dtoss.text.text_types import AS_NUMBER, AS_TEXT, AS_WHOLE, LOOSE, MOSTLY, WHOLE_NUMBER, plain_pattern
-from dtoss.text.text_values import any_whole_numbers, numbers, whole_numbers
+from dtoss.text.text_values import (
+    AS_NUMBER,
+    AS_TEXT,
+    AS_WHOLE,
+    LOOSE,
+    MOSTLY,
+    WHOLE_NUMBER,
+    Counts,
+    any_whole_numbers,
+    numbers,
+    plain_pattern,
+    strictly,
+    whole_numbers,
+)
 
 WRITTEN = (
     "0", "-0", "7", "007", "+7", " 7 ", "7\n", "-12", "1.0", "1.", ".5", "-.5e3", "1e5", "1E-5", "1e400", "-1e-400",

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dtoss.geometry.space import LONLAT, space_of
-from dtoss.rows.input_columns import MISTYPED, REASON, Columns
-from dtoss.rows.paths import Unfitting
+from dtoss.rows.input_columns import MISTYPED, REASON, Columns, Unfitting
 from dtoss.watch.watch_settings import Settings
 from pipelines.rows.read_files import positions_in
 from pipelines.watching.typed_rows import as_kind, fit_rows

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dtoss.geometry.space import LONLAT, space_of
-from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, RAW, REASON, Columns
-from dtoss.rows.paths import Unfitting
+from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, RAW, REASON, Columns, Unfitting
 from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings
 from pipelines.loop.odd_columns import check_rows

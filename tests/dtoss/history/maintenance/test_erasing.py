@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dtoss.erasure.mentions import Mentions
+from dtoss.erasure.forgotten import Mentions
 from dtoss.history.maintenance.erase_rows import ErasedPast, erase_past, forget, retain
 from dtoss.history.maintenance.history_table import verify_history
 from tests.dtoss.erasure.decoding import found_in

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from dtoss.client.address import Peers, address_of
+from dtoss.client.endpoint import Peers, address_of
 from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.served_plans import Placement
 from tests.dtoss.serve.served import looking, running, target

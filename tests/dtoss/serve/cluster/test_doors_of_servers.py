@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from dtoss.client.address import Peers, address_of
+from dtoss.client.endpoint import Peers, address_of
 from dtoss.kinds.kind import Search, Shapes
 from dtoss.kinds.shapes import question_of_shapes
 from dtoss.serve.answers.json_out import ObjectQuestion

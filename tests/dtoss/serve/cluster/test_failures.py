@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dtoss.client.address import read_peers
+from dtoss.client.endpoint import read_peers
 from dtoss.errors import InputError
 from dtoss.kinds.kind import Search, Shapes
 from dtoss.kinds.shapes import question_of_shapes
@@ -325,7 +325,7 @@ def test_partitions_fall_to_many_where_a_server_is_away(index):
 
 def read_peers_of(count):
     """Peers on ports where nobody listens."""
-    from dtoss.client.address import Peers, address_of
+    from dtoss.client.endpoint import Peers, address_of
 
     return Peers({number: address_of(f"http://127.0.0.1:{number + 1}") for number in range(count)})
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import dtoss
+from dtoss.fresh.generations import publish
 from dtoss.fresh.intake import Away, Busy
-from dtoss.fresh.publish import publish
 from dtoss.fresh.standing import merge_rows, standing_of
 from dtoss.log.log_schema import log_schema
 from dtoss.serve.core.server_settings import Paces

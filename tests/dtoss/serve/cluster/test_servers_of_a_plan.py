@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.client.address import address_of
+from dtoss.client.endpoint import address_of
 from dtoss.client.http_connections import Connections
 from dtoss.serve.auth.admission import Doors
 from dtoss.serve.cluster.served_plans import Placement

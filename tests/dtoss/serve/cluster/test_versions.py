@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.client.address import Peers, address_of
+from dtoss.client.endpoint import Peers, address_of
 from dtoss.geometry.space import space_of
 from dtoss.kinds.kind import Shapes
 from dtoss.kinds.shapes import question_of_shapes

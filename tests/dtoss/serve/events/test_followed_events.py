@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import dtoss
-from dtoss.client import event_stream
+from dtoss.client import http_connections
 from dtoss.client.remote_index import RemoteIndex
 from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.serve.events.listening import WAIT, Watch
@@ -82,8 +82,8 @@ def test_closed_while_it_connects_or_waits_for_the_server_it_ends(index, tmp_pat
     monkeypatch.undo()
     followed = connected(server).events(patience=10 * WAIT)
     tried = threading.Event()
-    monkeypatch.setattr(event_stream, "SHORTEST_PAUSE", 5 * WAIT)
-    monkeypatch.setattr(event_stream.Followed, "_hang_up", lambda self: tried.set())
+    monkeypatch.setattr(http_connections, "SHORTEST_PAUSE", 5 * WAIT)
+    monkeypatch.setattr(http_connections.Followed, "_hang_up", lambda self: tried.set())
     thread = threading.Thread(target=lambda: list(followed))
     thread.start()
     assert tried.wait(WAIT)  # nobody is there: it waits to try again

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtoss.fresh.memory_folder import FOLDER_PREFIX, MEMORY
+from dtoss.fresh.shared_folder import FOLDER_PREFIX, MEMORY
 from tests.dtoss.serve.processes.fresh_server import fresh_server
 
 

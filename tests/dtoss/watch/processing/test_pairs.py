@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.erasure.mentions import Mentions
+from dtoss.erasure.forgotten import Mentions
 from dtoss.errors import InputError
 from dtoss.watch.events.erase_events import erase_watched
 from dtoss.watch.events.watch_tables import verify_watch

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.commits.rejected_rows import REJECTED
+from dtoss.commits.columnar_files import REJECTED
 from dtoss.windows.processing.window_task import set_aside
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 
