@@ -5,13 +5,13 @@ from ceps.model.patterns import Patterns
 from ceps.model.patterns_file import read_patterns, write_patterns
 from ceps.model.problem import InfeasibleError
 from ceps.model.reads import Reads
-from ceps.model.risk import Risk
 from ceps.model.servers import CATALOGUES, ServerType, load_servers
+from ceps.model.variation import Risk
 from ceps.offers.choose import OFFERS, rent
 from ceps.offers.comparison import Comparison, WhatIf, compare, what_if
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import mixed
-from ceps.offers.schedules import Terms
+from ceps.offers.payment import Terms
 from ceps.plan.offer import Offer
 from ceps.plan.overload import overload_risk
 from ceps.plan.planning import METHODS, plan

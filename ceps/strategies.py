@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 
-from ceps.balance.baselines import FixedLayout, everything, kd_cut, tiles
-from ceps.balance.curve_cuts import CurveCut
+from ceps.balance.baselines import CurveCut, FixedLayout, Strategy, everything, kd_cut, tiles
 from ceps.balance.ps2stream.kdt import space_leaves, words_by_frequency
 from ceps.balance.ps2stream.ps2stream import PS2Stream
 from ceps.balance.repair import Auto, Repair
-from ceps.balance.strategy import Strategy
 from ceps.balance.swarm import Swarm, history_grid, uniform_grid
 
 _MADE: Mapping[str, Callable[[int], Strategy]] = {

@@ -17,8 +17,8 @@ def warm() -> None:
 
     Each is called as planners call it, on a plan of six items. Half a minute of processor time where nothing is kept.
     """
+    from ceps.bounds.fluid import weightings
     from ceps.bounds.placing import pack_nearly_full
-    from ceps.bounds.weights import weightings
     from ceps.model.calls_per_request import item_reads
     from ceps.model.packing import Effort, Packing
     from ceps.model.patterns import Patterns

@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceps.model.costs import RequestCosts
 from ceps.model.number_text import how_many, per_cent
 from ceps.model.patterns import WEEK
+from ceps.model.servers import RequestCosts
 from ceps.plan.plans import Plan
-from ceps.reporting.bill_section import bill_numbers
-from ceps.reporting.realised import Bill, change_dollars, rentals, slot_of, to_cents, with_hindsight
+from ceps.reporting.realised import Bill, bill_numbers, change_dollars, rentals, slot_of, to_cents, with_hindsight
 from dtoss.commits.chain import path_in
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError

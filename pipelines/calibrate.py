@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
-from ceps.model.costs import RequestCosts
 from ceps.model.number_text import figure, how_many
+from ceps.model.servers import RequestCosts
 from dtoss.errors import InputError
 from dtoss.locks import processors
 from pipelines.calibration.over_http import KS, RADII, curve, weights_by_k

@@ -26,10 +26,11 @@ from ceps.offers.payment import LABELS
 from ceps.plan.offer import Offer, safer_than
 from ceps.plan.planning import KEEPS_APART
 from ceps.plan.plans import DAYS_A_MONTH
-from ceps.reporting.offer_rows import option_row, own_offer
-from ceps.reporting.sentences import (
+from ceps.reporting.offer_rows import (
     PAYING,
     kinds,
+    option_row,
+    own_offer,
     payment_text,
     prices,
     range_sentence,

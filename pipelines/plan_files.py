@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import ceps
-import ceps.model.costs
+import ceps.model.servers
 from ceps import Patterns, Plan, ServerType
-from ceps.model.costs import RequestCosts
+from ceps.model.servers import RequestCosts
 from dtoss.errors import InputError
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -52,7 +52,7 @@ def load_servers(path: str) -> tuple[ServerType, ...]:
 def load_costs(path: str) -> RequestCosts:
     """Return what requests cost by k and radius, of a file of server types that were calibrated."""
     try:
-        return ceps.model.costs.load_costs(path)
+        return ceps.model.servers.load_costs(path)
     except FileNotFoundError as error:
         raise InputError(str(error)) from None
     except IsADirectoryError:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 import ceps
 from ceps import Patterns, Plan
-from ceps.model.costs import RequestCosts
 from ceps.model.patterns import WEEK
+from ceps.model.servers import RequestCosts
 from dtoss.errors import InputError
 from dtoss.export.land import land_outline
 from dtoss.geometry.space import NO_CRS

@@ -1,11 +1,15 @@
-"""Layouts that do not change: what a user would do by hand, to be compared with."""
+"""What a strategy is, and layouts that do not change or are cut along a curve, to be compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ceps.balance.cell_layout import (
     FIRST_COLUMN,
@@ -17,10 +21,10 @@ from ceps.balance.cell_layout import (
     Ints,
     Layout,
     of_cells,
+    of_parts,
     replicated,
 )
 from ceps.balance.round_costs import Loads
-from ceps.balance.strategy import Decision, Memory
 from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import whole
 
@@ -45,7 +49,7 @@ class FixedLayout:
         whole("workers", self.workers, 1, MOST_WORKERS)
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
-        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
+        """Return the same layout; see :class:`ceps.balance.baselines.Strategy`."""
         del memory
         if layout is not None and stands(layout, loads, self.workers):
             return Decision(layout)
@@ -123,3 +127,110 @@ def _dealt(counts: Ints, parts: Ints) -> Ints:
     ends = np.cumsum(parts) / parts.sum()
     middles = (np.cumsum(counts) - counts / 2) / total if total > 0.0 else (np.arange(len(counts)) + 0.5) / len(counts)
     return np.minimum(np.searchsorted(ends, middles, "right"), len(parts) - 1)
+
+
+_LEAST = 1e-6
+"""Shares below this are given to a neighbour."""
+
+
+@lru_cache(maxsize=8)
+def along_curve(shape: tuple[int, int]) -> Ints:
+    """Return the cells of a grid in the order of Hilbert's curve, int64 (cells,). Cost O(n log n).
+
+    Examples
+    --------
+    >>> along_curve((2, 2)).tolist()
+    [0, 2, 3, 1]
+    """
+    rows, columns = shape
+    cell = np.arange(rows * columns)
+    y, x = cell // columns, cell % columns
+    place = np.zeros(len(cell), np.int64)
+    side = 1 << max(int(max(rows, columns) - 1).bit_length() - 1, 0)
+    while side:
+        right, top = (x & side) > 0, (y & side) > 0
+        place += side * side * ((3 * right) ^ top)
+        flip = right & ~top
+        x = np.where(flip, side - 1 - (x & (side - 1)), x & (side - 1))
+        y = np.where(flip, side - 1 - (y & (side - 1)), y & (side - 1))
+        x, y = np.where(top, x, y), np.where(top, y, x)
+        side >>= 1
+    return np.argsort(place, kind="stable")
+
+
+def cut(shape: tuple[int, int], workers: int, work: Floats) -> Layout:
+    """Return the layout that gives each worker the same work: a stretch of the curve, with parts of cells at its ends.
+
+    ``work``: float64 (cells,), 0 or more. Where it is 0 everywhere, each cell counts the same.
+
+    Examples
+    --------
+    >>> made = cut((1, 2), 2, np.array([3.0, 1.0]))
+    >>> made.cell.tolist(), made.worker.tolist(), made.share.round(3).tolist()
+    ([0, 0, 1], [0, 1, 1], [0.667, 0.333, 1.0])
+    """
+    order = along_curve(shape)
+    total = float(work.sum())
+    weight = work[order] / total if total > 0.0 else np.full(len(order), 1.0 / len(order))
+    ends = np.cumsum(weight)
+    begins = np.concatenate([[0.0], ends[:-1]])
+    first = np.clip(np.floor(begins * workers + _LEAST).astype(np.int64), 0, workers - 1)
+    last = np.clip(np.ceil(ends * workers - _LEAST).astype(np.int64) - 1, first, workers - 1)
+    count = last - first + 1
+    at = np.repeat(np.arange(len(order)), count)
+    worker = np.repeat(first, count) + np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
+    low, high = np.maximum(begins[at], worker / workers), np.minimum(ends[at], (worker + 1) / workers)
+    # a cell without work, and one whose parts rounding has lost, is its first worker's
+    part = np.where(count[at] == 1, 1.0, np.maximum(high - low, 0.0))
+    part = np.where(part > _LEAST * weight[at], part, 0.0)
+    sums = np.bincount(at, part, len(order))
+    kept = part > 0.0
+    return of_parts(shape, workers, order[at[kept]], worker[kept], part[kept] / sums[at[kept]])
+
+
+@dataclass(frozen=True)
+class CurveCut:
+    """The curve cut anew after each round."""
+
+    workers: int
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
+        """Return the cut of what the last round has cost; see :class:`ceps.balance.baselines.Strategy`."""
+        del asked, memory
+        return Decision(
+            cut(loads.shape, self.workers, loads.work), messages=0 if layout is None else loads.message_bytes
+        )
+
+
+Memory = Mapping[str, NDArray[Any]]
+"""What a strategy keeps from round to round, by name: plain arrays, so that it is kept beside its layout."""
+
+NOTHING: Memory = MappingProxyType({})
+
+
+class Decision(NamedTuple):
+    """What a strategy has decided."""
+
+    layout: Layout  # Of the next round
+    memory: Memory = NOTHING  # What it wants to see then
+    messages: int = 0  # Bytes that workers and whoever decides have sent each other for it
+
+
+class Strategy(Protocol):
+    """A way to spread cells; its parameters are frozen. It draws no random numbers but from a seed of its own."""
+
+    @property
+    def workers(self) -> int:
+        """How many there are."""
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
+        """Return the layout of the next round.
+
+        ``layout``: of the round that has ended; None before the first. One of another grid or number of workers is
+        begun from as if there were none, unless the strategy says better; ``loads``: of the round that has ended; of a
+        sample of the past before the first; ``memory``: what it has returned of the round before; empty before the
+        first.
+        """

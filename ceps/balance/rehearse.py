@@ -8,9 +8,9 @@ from time import perf_counter
 
 import numpy as np
 
+from ceps.balance.baselines import NOTHING, Strategy
 from ceps.balance.cell_layout import Flags, Floats, Ints, Layout
 from ceps.balance.round_costs import Loads, max_over_mean, sigma, work_of_workers
-from ceps.balance.strategy import NOTHING, Strategy
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 
 WARM_ROUNDS = 0.25

@@ -24,10 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.balance.baselines import FixedLayout, everything, kd_cut
+from ceps.balance.baselines import Decision, FixedLayout, Memory, everything, kd_cut
 from ceps.balance.cell_layout import MOST_WORKERS, Floats, Ints, Layout, of_parts
 from ceps.balance.round_costs import Loads
-from ceps.balance.strategy import Decision, Memory
 from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import number, whole
 
@@ -138,7 +137,7 @@ class Repair:
         number("merge_up_to", self.merge_up_to, "times the mean, 0 or more", least=0.0)
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
-        """Return the layout repaired; see :class:`ceps.balance.strategy.Strategy`.
+        """Return the layout repaired; see :class:`ceps.balance.baselines.Strategy`.
 
         Without a layout, or from one in which everybody has everything, a kd-tree is cut and relieved. Of another
         number of workers: what those had who are gone goes to others whatever it costs, and new ones are filled by
@@ -172,7 +171,7 @@ class Auto:
         number("memory_bytes", self.memory_bytes, "bytes above 0", above=0.0)
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
-        """Return the layout of one of the two; see :class:`ceps.balance.strategy.Strategy`."""
+        """Return the layout of one of the two; see :class:`ceps.balance.baselines.Strategy`."""
         if float(asked.bytes.sum()) > self.memory_bytes:
             return Repair(self.workers).next_layout(layout, loads, asked, memory)
         everywhere = layout is not None and layout.everywhere

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ceps.balance.baselines import stands
+from ceps.balance.baselines import Decision, Memory, stands
 from ceps.balance.cell_layout import (
     FIRST_COLUMN,
     FIRST_ROW,
@@ -37,7 +37,6 @@ from ceps.balance.cell_layout import (
     sums_within,
 )
 from ceps.balance.round_costs import Loads, work_of_workers
-from ceps.balance.strategy import Decision, Memory
 from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import whole
 
@@ -120,7 +119,7 @@ class Swarm:
             raise ValueError(f"decision = {self.decision!r}; it must be 'stages' or 'always'")
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
-        """Return the layout after a round; see :class:`ceps.balance.strategy.Strategy`.
+        """Return the layout after a round; see :class:`ceps.balance.baselines.Strategy`.
 
         Throughput is the rows of the round over the work of the busiest machine, where the paper has R(S). Queries are
         counted among those that are asked now, since the paper's statistics never lose one. Cost O(subscriptions +

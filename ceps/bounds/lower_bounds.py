@@ -8,8 +8,16 @@ import numpy as np
 
 from ceps.model.patterns import hour_slices
 from ceps.model.problem import TOLERANCE, Problem
-from ceps.planners.fleets import fleet_cost, least_fleet_cost, list_fleets
-from ceps.planners.own_machines import count_servers, free_types, largest_free_types, paid_part, to_pay_for
+from ceps.planners.fleets import (
+    count_servers,
+    fleet_cost,
+    free_types,
+    largest_free_types,
+    least_fleet_cost,
+    list_fleets,
+    paid_part,
+    to_pay_for,
+)
 
 
 def fleet_bound(problem: Problem, deadline: float | None = None) -> float:

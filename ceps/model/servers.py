@@ -1,16 +1,115 @@
-"""Server types: what a server can do, hold and cost, read from a TOML catalogue."""
+"""Server types: what one can do, hold and cost, what a request costs it, and where these figures are from."""
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from ceps.model.costs import KEYS, check_curve
+import numpy as np
+from numpy.typing import NDArray
+
+from ceps.model.number_text import how_many
+
+Curve = tuple[tuple[float, float], ...]
+"""Pairs of a k or a radius and its weight in base requests, ascending."""
+
+KEYS = ("cost_by_k", "cost_by_radius")
+"""What a [[server]] block may say of it."""
+
+_STEEPEST = {"cost_by_k": 1.0, "cost_by_radius": 2.0}  # past the last measured: hits grow with k, and with the area
+
+
+@dataclass(frozen=True)
+class RequestCosts:
+    """How many base requests a request counts as.
+
+    The base is what `requests_per_second` counts: the 8 nearest, unless `calibrate` was told another k.
+    """
+
+    by_k: Curve = ()  # (k, base requests) of questions for the k nearest
+    by_radius: Curve = ()  # (radius, base requests) of questions for all within a radius, metres or CRS units
+
+    def weights(self, k: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return base requests that each request counts as, float64 (n,).
+
+        Between two measured questions the logarithm of the weight is linear in the logarithm of k, or of the radius.
+        Below the first it is the first's. Past the last it goes on as steeply as between the last two, at most as k
+        itself, and as the square of the radius. A request with both counts as the less of the two, since its search
+        ends at either. With neither, or where nothing was measured of what it has, it counts as 1.
+
+        ``k``: float64 (n,), NaN or 0 where none is asked for; ``radius``: float64 (n,), NaN or infinite where there is
+        none.
+        """
+        found = np.full(len(k), np.inf)
+        for key, curve, asked in (("cost_by_k", self.by_k, k), ("cost_by_radius", self.by_radius, radius)):
+            some = np.isfinite(asked) & (asked > 0 if key == "cost_by_k" else asked >= 0)
+            if curve and some.any():
+                found[some] = np.minimum(found[some], _along(curve, asked[some], _STEEPEST[key]))
+        return np.where(np.isfinite(found), found, 1.0)
+
+
+def _along(curve: Curve, asked: NDArray[np.float64], steepest: float) -> NDArray[np.float64]:
+    at, weight = np.log(np.array(curve).T)
+    where = np.log(np.maximum(asked, curve[0][0]))
+    slope = 0.0 if len(at) < 2 else float(np.clip((weight[-1] - weight[-2]) / (at[-1] - at[-2]), 0.0, steepest))
+    return np.exp(np.interp(where, at, weight) + slope * np.maximum(where - at[-1], 0.0))
+
+
+def load_costs(path: str | Path) -> RequestCosts:
+    """Costs of the [[server]] blocks of a TOML file; where several have some, the larger weight of each question."""
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"{path}: no such file; dtoss calibrate prints what it holds")
+    try:
+        blocks = tomllib.loads(file.read_text(encoding="utf-8")).get("server", [])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a TOML file: {error}") from error
+    given = [block for block in blocks if isinstance(block, Mapping)] if isinstance(blocks, list) else []
+    curves: dict[str, Curve] = {}
+    for key in KEYS:
+        stated = [
+            check_curve(block[key], key, f"{path}: server {block.get('name')!r}") for block in given if key in block
+        ]
+        curves[key] = _upper(stated, _STEEPEST[key])
+    if not any(curves.values()):
+        raise ValueError(
+            f"{path}: no server has {' or '.join(KEYS)}; dtoss calibrate --store STORE prints a block that has"
+        )
+    return RequestCosts(curves["cost_by_k"], curves["cost_by_radius"])
+
+
+def check_curve(value: Any, key: str, where: str) -> Curve:
+    """`value` as a curve, once it is known to be one."""
+    pairs = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    good = bool(pairs) and all(
+        isinstance(pair, Sequence)
+        and len(pair) == 2
+        and all(isinstance(x, int | float) and not isinstance(x, bool) and 0 < x < math.inf for x in pair)
+        for pair in pairs
+    )
+    if not good or any(after[0] <= before[0] for before, after in pairwise(pairs)):
+        asked = "k" if key == "cost_by_k" else "radius"
+        raise ValueError(
+            f"{where}: {key} = {value!r}; it must be pairs of a {asked} and its base requests, above 0 and ascending, "
+            f"such as [[1, 0.8], [100, 3.5]]"
+        )
+    return tuple((float(at), float(weight)) for at, weight in pairs)
+
+
+def _upper(curves: Sequence[Curve], steepest: float) -> Curve:
+    if len(curves) < 2:
+        return curves[0] if curves else ()
+    at = np.unique([point for curve in curves for point, _ in curve])
+    most = np.max([_along(curve, at, steepest) for curve in curves], axis=0)
+    return tuple(zip(at.tolist(), most.tolist(), strict=True))
+
 
 CATALOGUES = ("m3-2015", "m7g-2026")
 """Names of the catalogues that ship with ceps."""
@@ -116,8 +215,8 @@ def load_servers(path: str | Path) -> tuple[ServerType, ...]:
 
     Each `[[server]]` block has `name`, `requests_per_second`, `bytes` and `dollars_per_hour`, and may have
     the other prices and shares of `ServerType`, `source` and `date`; those two at the top of the file hold for every
-    block without its own. What `calibrate` measured by k and radius may stand there too (`ceps.model.costs.load_costs`
-    reads it), and by field how it is known (`ceps.model.figure_origins.figures_of`).
+    block without its own. What `calibrate` measured by k and radius may stand there too (:func:`load_costs` reads it),
+    and by field how it is known (:func:`figures_of`).
 
     Parameters
     ----------
@@ -223,3 +322,100 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+STATED = (*NEEDED[1:], *OPTIONAL, *KEYS)
+"""Fields of a block that have an origin."""
+
+AGEING = ("requests_per_second", "dollars_per_hour", *COMMITTED)
+"""Those that are no longer right after a while: prices, and what a program answers."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a figure is from."""
+
+    how: str  # One of :data:`ceps.model.servers.HOW`; "" where that is not said
+    source: str  # In words; "" where that is not said
+    date: str  # Of what day (ISO 8601); "" where that is not said
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a catalogue."""
+
+    server: str
+    field: str
+    value: Any  # As the file has it
+    origin: Origin  # Where it is from
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a figure's origin."""
+
+    kind: str  # "missing", "stale", or "odd" for what cannot be
+    server: str
+    field: str
+    text: str  # What is wrong, and what to write
+
+
+def figures_of(path: str | Path) -> tuple[Figure, ...]:
+    """Return the figures of a catalogue with their origins, in the order of the file."""
+    content = read_catalogue(path)
+    found = []
+    for block in content["server"]:
+        for field in STATED:
+            if field in block:
+                found.append(Figure(str(block["name"]), field, block[field], _origin(field, block, content)))
+    return tuple(found)
+
+
+def _origin(field: str, block: Mapping[str, Any], content: Mapping[str, Any]) -> Origin:
+    """Return the origin of a field: what the block says of it goes before what the file says, and that before none."""
+    own, of_all = (_table(one.get("origins", {}).get(field, {})) for one in (block, content))
+    parts = {}
+    for part in ("how", "source", "date"):
+        places = (own, of_all) if part == "how" else (own, of_all, block, content)
+        parts[part] = next((str(place[part]) for place in places if place.get(part)), "")
+    return Origin(**parts)
+
+
+def _table(said: Any) -> Mapping[str, Any]:
+    return {"how": said} if isinstance(said, str) else said
+
+
+def findings_of(figures: Sequence[Figure], today: date, most_days: float) -> tuple[Finding, ...]:
+    """Return what is missing, stale or odd, in the order of the figures. ``today``: the day."""
+    found = []
+    price = {one.server: one.value for one in figures if one.field == "dollars_per_hour"}
+    for one in figures:
+        origin = one.origin
+        if not origin.how:
+            text = f'how it is known is not said: write origins.{one.field} = "{HOW[0]}", or {", ".join(HOW[1:])}'
+            found.append(Finding("missing", one.server, one.field, text))
+        if not origin.source:
+            found.append(Finding("missing", one.server, one.field, "its source is not said: write source = ..."))
+        found += _of_day(one, today, most_days)
+        if one.field in COMMITTED and one.value > price[one.server]:
+            text = f"{one.value:g} is above the list's price of {price[one.server]:g}: nobody would take it"
+            found.append(Finding("odd", one.server, one.field, text))
+    return tuple(found)
+
+
+def _of_day(one: Figure, today: date, most_days: float) -> list[Finding]:
+    """Return what is wrong with the day of a figure."""
+    said = one.origin.date
+    try:
+        day = date.fromisoformat(said)
+    except ValueError:
+        text = f"its day is {said!r}: write date = YYYY-MM-DD" if said else "its day is not said: write date = ..."
+        return [Finding("missing", one.server, one.field, text)]
+    old = today - day
+    if old < timedelta(0):
+        return [Finding("odd", one.server, one.field, f"it is of {day}, which is to come")]
+    if one.field in AGEING and old.days > most_days:
+        again = "measure" if one.origin.how == "measured" else "look"
+        text = f"it is of {day}, {how_many(old.days, 'day')} ago, more than {most_days:,.6g}: {again} again"
+        return [Finding("stale", one.server, one.field, text)]
+    return []

@@ -27,8 +27,7 @@ from ceps.model.problem import TOLERANCE, InfeasibleError, Outcome, build_proble
 from ceps.model.servers import ServerType, checked_servers
 from ceps.offers.market import LOWEST, STEP, Market, at, judged, planned, without, worst
 from ceps.offers.paying import all_day, bound_by_hour, by_hour, offer_of_plan
-from ceps.offers.payment import at_hourly_prices, base_prices, cheapest_way, is_allowed, upfront, ways_of
-from ceps.offers.schedules import HOUR, Terms
+from ceps.offers.payment import HOUR, Terms, at_hourly_prices, base_prices, cheapest_way, is_allowed, upfront, ways_of
 from ceps.plan.offer import LEAST_RISK, Offer, cheapest, likely_costs, wanted_risk
 from ceps.plan.overload import overload_risk
 from ceps.plan.planning import plan, run

@@ -178,7 +178,7 @@ def what_if(
     growth: float = 1.0,
     time_limit: float | None = None,
 ) -> tuple[WhatIf, ...]:
-    """Cost and expected overload (`ceps.model.risk`) of the fleet-first plan at each target utilisation.
+    """Cost and expected overload (`ceps.model.variation`) of the fleet-first plan at each target utilisation.
 
     A utilisation at which some partition fits no server is left out.
 

@@ -14,7 +14,7 @@ from ceps.model.packing import Effort, Packing
 from ceps.model.patterns import Patterns, as_patterns, hour_slices
 from ceps.model.problem import TOLERANCE, InfeasibleError, Ints, Outcome, Problem, build_problem
 from ceps.model.servers import ServerType, checked_servers
-from ceps.offers.schedules import AT_ONCE, Schedule, Terms, price_hours, schedule_of
+from ceps.offers.payment import AT_ONCE, Schedule, Terms, price_hours, schedule_of
 from ceps.plan.planning import assemble, require_like, with_enough_servers, with_risk
 from ceps.plan.plans import Plan
 from ceps.planners.fewer_calls import fewer_calls_by_hour

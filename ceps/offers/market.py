@@ -23,8 +23,7 @@ from ceps.model.servers import ServerType
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import mixed, mixed_bound
 from ceps.offers.paying import all_day
-from ceps.offers.payment import at_hourly_prices, base_prices, cheapest_way, priced
-from ceps.offers.schedules import Terms
+from ceps.offers.payment import Terms, at_hourly_prices, base_prices, cheapest_way, priced
 from ceps.offers.zones import over_zones, overload_without
 from ceps.plan.overload import overload_risk
 from ceps.plan.planning import plan

@@ -15,8 +15,18 @@ from ceps.model.patterns import Patterns, as_patterns
 from ceps.model.problem import TOLERANCE, Floats, InfeasibleError, Ints, Outcome, Problem, build_problem
 from ceps.model.servers import ServerType, checked_servers
 from ceps.offers.hourly import best_schedule, plan_of
-from ceps.offers.payment import at_hourly_prices, base_prices, cheapest_way, priced, priced_by_hour, way_of
-from ceps.offers.schedules import Schedule, Terms, hourly_peaks, schedule_of
+from ceps.offers.payment import (
+    Schedule,
+    Terms,
+    at_hourly_prices,
+    base_prices,
+    cheapest_way,
+    hourly_peaks,
+    priced,
+    priced_by_hour,
+    schedule_of,
+    way_of,
+)
 from ceps.plan.planning import require_like, with_enough_servers
 from ceps.plan.plans import Plan
 from ceps.planners.fewer_calls import fewer_calls_by_hour

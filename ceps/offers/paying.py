@@ -18,8 +18,7 @@ from ceps.model.problem import TOLERANCE, Problem
 from ceps.model.servers import ServerType
 from ceps.offers.hourly import dearest_types, extras_of
 from ceps.offers.mixed import cheaper_way, mixed_bound, words_of
-from ceps.offers.payment import at_base_prices, at_hourly_prices, base_prices, priced
-from ceps.offers.schedules import Terms
+from ceps.offers.payment import Terms, at_base_prices, at_hourly_prices, base_prices, priced
 from ceps.plan.offer import Offer, likely_costs
 from ceps.plan.overload import overload_risk
 from ceps.plan.plans import Plan

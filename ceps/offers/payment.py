@@ -1,15 +1,153 @@
-"""Ways to pay for a server: by the list, reserved for one or three years, or spot; and what each costs."""
+"""Ways to pay for a server, by the list, reserved or spot, and schedules: as which type it is rented in each hour."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ceps.model.problem import Floats
+from ceps.model.argument_checks import number
+from ceps.model.patterns import hour_slices
+from ceps.model.problem import TOLERANCE, Floats, Ints, Problem
 from ceps.model.servers import ServerType
-from ceps.offers.schedules import Terms
+
+HOUR = 3600
+"""Seconds of an hour."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What renting otherwise than all day takes.
+
+    Parameters
+    ----------
+    restart_seconds
+        From renting a server until it loads its first byte.
+    load_bytes_per_second
+        How fast it loads the partitions that it is to serve. Until then the server that it replaces is rented on.
+    spot
+        Whether servers may be rented at spot prices, though the provider can take them away.
+    years
+        For how many years servers may be reserved at the most: 0, 1 or 3.
+
+    Raises
+    ------
+    ValueError
+        A number is out of range.
+    """
+
+    restart_seconds: float = 120.0
+    load_bytes_per_second: float = 2e8
+    spot: bool = False
+    years: int = 3
+
+    def __post_init__(self) -> None:
+        number("restart_seconds", self.restart_seconds, "a number of seconds from 0 to 3,600", least=0, most=HOUR)
+        if self.load_bytes_per_second != math.inf:
+            number("load_bytes_per_second", self.load_bytes_per_second, "above 0", above=0)
+        if self.years not in (0, 1, 3):
+            raise ValueError(f"years = {self.years!r}; servers are reserved for 1 or 3 years, or for 0: not at all")
+
+    def overlap_hours(self, size: Floats | float) -> Floats:
+        """Hours for which both servers are paid when one that holds `size` bytes is replaced."""
+        return (self.restart_seconds + np.asarray(size, dtype=np.float64) / self.load_bytes_per_second) / HOUR
+
+
+AT_ONCE = Terms(restart_seconds=0.0, load_bytes_per_second=np.inf)
+"""Changes that cost nothing: what bounds assume."""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Types by hour for the clusters of an outcome."""
+
+    labels: Ints  # int64 (M,), cluster of each item
+    types: Ints  # int64 (N, hours), type of each cluster's server in each clock hour of the period
+    # float64 (N,), dollars a day of each cluster, changes included; infinite where some hour fits no type
+    costs_per_day: Floats
+
+    @property
+    def cost_per_day(self) -> float:
+        """Dollars a day of all."""
+        return float(self.costs_per_day.sum())
+
+    @property
+    def resizes(self) -> int:
+        """Changes of type in one period, the step from its end to its beginning included."""
+        return int((self.types != np.roll(self.types, 1, axis=1)).sum())
+
+
+def schedule_of(problem: Problem, labels: Ints, terms: Terms = AT_ONCE) -> Schedule:
+    """Cheapest schedule of given clusters, labels 0..N-1."""
+    _, dense = np.unique(labels, return_inverse=True)
+    types, costs = price_hours(problem, problem.cluster_columns(dense), terms)
+    return Schedule(dense.astype(np.int64), types, costs)
+
+
+def price_hours(problem: Problem, columns: Floats, terms: Terms = AT_ONCE) -> tuple[Ints, Floats]:
+    """Types (N, hours) for loads (N, T + 1), and dollars a day (N,) with changes; infinite where nothing fits.
+
+    A change costs the new server for `Terms.overlap_hours` more. The cheapest sequence that ends as it begins is found
+    by dynamic programming from each first type. O(N T + N hours J^2).
+    """
+    peaks = hourly_peaks(columns, problem.slot_seconds)
+    fits = (peaks[:, :, None] <= problem.rates * (1 + TOLERANCE)) & (
+        columns[:, None, -1:] <= problem.room * (1 + TOLERANCE)
+    )
+    price = np.where(fits, problem.prices, np.inf)
+    change = terms.overlap_hours(columns[:, -1])[:, None] * problem.prices
+    if not change.any():
+        types = np.where(fits.any(axis=2), price.argmin(axis=2), -1)
+        costs = price.min(axis=2, initial=np.inf).sum(axis=1)
+    else:
+        types, costs = _cheapest_cycle(price, change)
+    return types.astype(np.int64), 24 * costs / max(peaks.shape[1], 1)
+
+
+def hourly_peaks(columns: Floats, slot_seconds: int) -> Floats:
+    """float64 (N, hours), largest load in each clock hour of loads (N, T + 1)."""
+    slots = columns.shape[1] - 1
+    slices = hour_slices(slots, slot_seconds)
+    if slot_seconds <= HOUR and HOUR % slot_seconds == 0 and slices:
+        return columns[:, :-1].reshape(len(columns), len(slices), slots // len(slices)).max(axis=2)
+    return np.array([columns[:, :-1][:, part].max(axis=1) for part in slices]).reshape(len(slices), -1).T
+
+
+def _cheapest_cycle(price: Floats, change: Floats) -> tuple[Ints, Floats]:
+    """Types (N, hours) and dollars (N,) of the cheapest sequences; `price` (N, hours, J), `change` (N, J)."""
+    count, hours, kinds = price.shape
+    best = np.full(count, np.inf)
+    types = np.full((count, hours), -1)
+    everyone = np.arange(count)
+    for first in range(kinds):
+        if not np.isfinite(price[:, 0, first]).any():
+            continue
+        cost = np.full((count, kinds), np.inf)
+        cost[:, first] = price[:, 0, first]
+        came: list[NDArray[np.int64]] = []
+        for hour in range(1, hours):
+            source = cost.argmin(axis=1)
+            switched = cost[everyone, source][:, None] + change
+            stays = cost <= switched
+            came.append(np.where(stays, np.arange(kinds), source[:, None]))
+            cost = np.where(stays, cost, switched) + price[:, hour]
+        cost[:, :] += np.where(np.arange(kinds) == first, 0.0, change[:, first : first + 1])
+        last = cost.argmin(axis=1)
+        total = cost[everyone, last]
+        better = total < best * (1 - TOLERANCE)
+        if not better.any():
+            continue
+        best[better] = total[better]
+        now = last[better]
+        types[better, hours - 1] = now
+        for hour in range(hours - 1, 0, -1):
+            now = came[hour - 1][better, now]
+            types[better, hour - 1] = now
+    return types, best
+
 
 LABELS = {
     "list": "list price",

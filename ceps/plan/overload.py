@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ceps.model.patterns import DAY
-from ceps.model.risk import GRADES, Risk
-from ceps.model.variation import Floats
+from ceps.model.variation import GRADES, Floats, Risk
 from ceps.plan.plans import Plan
 
 PRECISE = 1e7  # shape of a gamma variable from which on it is taken as normal: nothing tells them apart

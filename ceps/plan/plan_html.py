@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.model.number_text import how_many
-from ceps.model.risk import WEEKDAYS
+from ceps.model.variation import WEEKDAYS
 from ceps.reporting.kit.html_page import table
 
 MOST_ROWS = 32

@@ -35,7 +35,7 @@ from ceps.model.servers import ServerType, checked_servers
 from ceps.model.variation import Variation
 from ceps.plan.overload import overload_risk
 from ceps.plan.plans import Plan, require_same_pivots
-from ceps.planners.own_machines import count_servers, free_types, largest_free_types
+from ceps.planners.fleets import count_servers, free_types, largest_free_types
 
 Planner = Callable[..., Outcome]
 
@@ -46,7 +46,7 @@ METHODS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "tabu": ("ahr", "literal_tabu", {}),
     "gp": ("grid", "grid", {}),
     "gp-r": ("grid", "random_grid", {}),
-    "gp-aas": ("autoscale", "autoscale", {}),
+    "gp-aas": ("grid", "autoscale", {}),
 }
 """Methods by name: ours ("fleet", "gain"), CEPS- ("tv") and CEPS+ ("tabu") as written, and the competitors."""
 

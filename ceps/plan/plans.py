@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from ceps.model.number_text import figure, how_many
 from ceps.model.patterns import Patterns, hour_slices
-from ceps.model.risk import Risk, risk_from_dict
 from ceps.model.servers import ServerType
-from ceps.model.variation import Variation, variation_from_lists
+from ceps.model.variation import Risk, Variation, risk_from_dict, variation_from_lists
 from ceps.plan.offer import Offer
 
 FORMAT = 1

@@ -9,8 +9,18 @@ import numpy as np
 
 from ceps.model.packing import Effort, Packing
 from ceps.model.problem import TOLERANCE, Floats, Ints, Outcome, Problem, Progress, price
-from ceps.planners.fleets import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
-from ceps.planners.own_machines import count_servers, free_types, largest_free_types, part, to_pay_for
+from ceps.planners.fleets import (
+    cheapest_fleet,
+    count_servers,
+    fleet_cost,
+    fleet_types,
+    fleets_between,
+    free_types,
+    largest_free_types,
+    least_fleet_cost,
+    part,
+    to_pay_for,
+)
 
 _FINEST = 1.0005  # least growth from one fleet to the next
 _COARSE = 1.02  # and where there are more servers than items

@@ -8,10 +8,10 @@ import numpy as np
 
 from ceps.model.number_text import dollars, how_many, per_cent
 from ceps.model.patterns import DAY, Patterns, hour_slices
-from ceps.model.risk import WEEKDAYS
+from ceps.model.variation import WEEKDAYS
 from ceps.plan.plans import Floats, Ints, Plan
+from ceps.reporting.kit.html_page import SERIES_LIGHT, series
 from ceps.reporting.kit.maps import Ground, crowded_view, map_chart, maps, whole_view
-from ceps.reporting.kit.palette import SERIES_LIGHT, series
 from ceps.reporting.kit.svg_charts import (
     Bar,
     Curve,

@@ -32,7 +32,6 @@ from ceps.plan.offer import Offer, safer_than
 from ceps.plan.overload import overload_risk
 from ceps.plan.planning import plan as make_plan
 from ceps.plan.plans import DAYS_A_MONTH, Plan, diff, require_same_pivots
-from ceps.reporting.bill_section import realised_numbers
 from ceps.reporting.offer_rows import (
     action_sentences,
     offers_now,
@@ -43,7 +42,7 @@ from ceps.reporting.offer_rows import (
     pool_rows,
     repriced,
 )
-from ceps.reporting.realised import Bill
+from ceps.reporting.realised import Bill, realised_numbers
 
 FORMAT = 2
 """Version of report.json."""

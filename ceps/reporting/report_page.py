@@ -14,10 +14,8 @@ from ceps.model.number_text import bytes_text, dollars, how_many, per_cent
 from ceps.plan.offer import NAMES, NO_RISK
 from ceps.plan.plans import Plan
 from ceps.reporting import charts
-from ceps.reporting.bill_section import realised_section
 from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, steps, table, terms
-from ceps.reporting.report import Report, build_report
-from ceps.reporting.sentences import (
+from ceps.reporting.offer_rows import (
     PAYING,
     kinds,
     payment_text,
@@ -27,6 +25,8 @@ from ceps.reporting.sentences import (
     safer_sentence,
     saves,
 )
+from ceps.reporting.realised import realised_section
+from ceps.reporting.report import Report, build_report
 
 _OFFERS = {
     "fixed": ("Fixed servers", ""),

@@ -20,8 +20,8 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 import dtoss
-from ceps.model.costs import Curve, RequestCosts
 from ceps.model.number_text import figure
+from ceps.model.servers import Curve, RequestCosts
 from dtoss.client.endpoint import address_of
 from dtoss.client.url_and_hits import target
 from dtoss.errors import InputError

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ceps.model.costs import RequestCosts
 from ceps.model.number_text import figure, how_many
+from ceps.model.servers import RequestCosts
 from pipelines.calibration.over_http import OverHttp
 
 MEMORY_SHARE = 0.8

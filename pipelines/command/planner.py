@@ -360,7 +360,7 @@ def plan(
     for option, value in (("--bytes-per-hour", change.bytes_per_hour), ("--at-a-time", change.at_a_time)):
         if value is not None and change.previous is None:
             raise ValueError(f"{option} {value:g} is about the change from a plan in force: name it (--previous PLAN)")
-    from ceps.offers.schedules import Terms
+    from ceps.offers.payment import Terms
     from pipelines.engines.progress import show_compiling
 
     with show_compiling():

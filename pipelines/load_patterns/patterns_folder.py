@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ceps.model.costs import RequestCosts
+from ceps.model.servers import RequestCosts
 from dtoss.commits.chain import Chain, Commit, check_document, check_name, path_in
 from dtoss.commits.columnar_files import encode_parquet, read_parquet
 from dtoss.commits.file_entry import FileEntry, whole, write_entry

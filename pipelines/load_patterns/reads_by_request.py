@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ceps.model.costs import RequestCosts
 from ceps.model.reads import distinct_sets
+from ceps.model.servers import RequestCosts
 from dtoss.geometry.space import Space
 from dtoss.index import Index
 from dtoss.opening import open_index

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from ceps.model.number_text import bytes_text, dollars, figure, how_many, per_cent
-from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, step_through, table, terms
+from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, series, step_through, table, terms
 from ceps.reporting.kit.maps import Ground, map_chart, maps
-from ceps.reporting.kit.palette import series
 from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, legend, nice, short
 from pipelines.reports.history_frames import asked_view
 

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from ceps.balance.cell_layout import Layout
 from ceps.balance.rehearse import StrategyRun
 from ceps.model.number_text import bytes_text, how_many, per_cent
-from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, step_through, table, terms
+from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, series, step_through, table, terms
 from ceps.reporting.kit.maps import Ground, map_chart, maps, whole_view
-from ceps.reporting.kit.palette import series
 from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, legend, nice, short
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from pipelines.simulation.rounds import Rounds

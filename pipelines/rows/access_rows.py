@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ceps.model.costs import RequestCosts
 from ceps.model.patterns import DAY
+from ceps.model.servers import RequestCosts
 from dtoss.errors import InputError
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import texts, values_of

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ceps.balance.baselines import Strategy
 from ceps.balance.cell_layout import Layout
 from ceps.balance.round_costs import Loads, Terms, WorkModel, fit_work_model, shares_of_seconds
-from ceps.balance.strategy import Strategy
 from ceps.balance.subscription_load import SubscriptionLoad
 from dtoss.watch.processing.watch_plan import Plan, RoutingFiles
 from dtoss.watch.processing.watch_task import TaskResult

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ceps
-from ceps.model.costs import RequestCosts, load_costs
+from ceps.model.servers import RequestCosts, load_costs
 
 BLOCK = '[[server]]\nname = "a"\nrequests_per_second = 10\nbytes = inf\ndollars_per_hour = 0\n'
 

@@ -10,7 +10,7 @@ import pytest
 
 import ceps
 from ceps import load_servers
-from ceps.model.figure_origins import STATED, figures_of, findings_of
+from ceps.model.servers import STATED, figures_of, findings_of
 
 TODAY = date(2026, 11, 27)
 PAGE = Path(__file__).parents[2] / "docs" / "servers.md"

@@ -194,7 +194,7 @@ def test_a_strategy_is_a_file_and_a_line_of_a_list(tmp_path):
     """It is rehearsed beside all others, and a watch takes it."""
     text = patched(
         ceps.strategies.__file__,
-        ("from ceps.balance.curve_cuts", "from ceps.balance.cells_in_turn import in_turn\n"),
+        ("from ceps.balance.baselines", "from ceps.balance.cells_in_turn import in_turn\n"),
         ('    "rtree": partial(', '    "in-turn": partial(FixedLayout, first=in_turn),\n'),
     )
     works(tmp_path, {"ceps.balance.cells_in_turn": TURNS, "ceps.strategies": text}, ASK_OF_STRATEGY)

@@ -19,11 +19,10 @@ from typing import Literal
 
 import numpy as np
 
-from ceps.balance.baselines import stands
+from ceps.balance.baselines import Decision, Memory, stands
 from ceps.balance.cell_layout import MOST_WORKERS, Flags, Floats, Ints, Layout, WordParts, of_parts
 from ceps.balance.ps2stream.kdt import LEAVES, MOST_LEAVES, UNEVEN, By, kdt_layout, most_leaves
 from ceps.balance.round_costs import Loads, Terms, WorkModel, sigma, split_work, work_of_workers
-from ceps.balance.strategy import Decision, Memory
 from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import number, whole
 
@@ -58,7 +57,7 @@ class PS2Stream:
             raise ValueError(f"choose = {self.choose!r}; it must be 'GR', 'DP', 'SI' or 'RA'")
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
-        """Return the layout after a round; see :class:`ceps.balance.strategy.Strategy`.
+        """Return the layout after a round; see :class:`ceps.balance.baselines.Strategy`.
 
         Cost O(cells log cells) a move by GR, and O(terms) more where rows hold words.
         """

@@ -14,7 +14,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.reporting.kit.palette import series
+from ceps.reporting.kit.html_page import series
 from ceps.reporting.kit.svg_charts import path
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.model.number_text import figure
-from ceps.reporting.kit.palette import HEAT_STEPS, series
+from ceps.reporting.kit.html_page import HEAT_STEPS, series
 
 Floats = NDArray[np.float64]
 _WIDE = 1000  # units of a stretched drawing, both ways

@@ -41,7 +41,7 @@ def bill(
     as_json: options.Json = False,
 ) -> None:
     """Say what a time that has passed cost and how busy servers were, beside the plan and what hindsight would cost."""
-    from ceps.reporting.bill_section import server_rows
+    from ceps.reporting.realised import server_rows
     from pipelines.bill import bill as run
     from pipelines.bill import facts, summary
     from pipelines.plan_files import load_costs
@@ -77,9 +77,8 @@ def check(
     as_json: options.Json = False,
 ) -> int:
     """Say how each figure is known, and name what is missing or stale; then exit with 1."""
-    from ceps.model.figure_origins import figures_of, findings_of
     from ceps.model.number_text import how_many
-    from ceps.model.servers import COMMITTED
+    from ceps.model.servers import COMMITTED, figures_of, findings_of
     from pipelines.plan_files import load_servers
     from pipelines.rows.durations_and_shares import seconds_of
 

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.model.patterns import Patterns
-from ceps.plan.forecast import Forecast, forecast
 from ceps.plan.plans import Plan
-from ceps.plan.replan import Decision, Past, Replanning, decide
+from ceps.plan.replan import Decision, Forecast, Past, Replanning, decide, forecast
 from dtoss.commits.process import passing_name
 from dtoss.errors import InputError
 from pipelines.load_patterns.live_patterns import LivePatterns

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ceps.balance.baselines import CurveCut, along_curve, cut
 from ceps.balance.cell_layout import of_cells
-from ceps.balance.curve_cuts import CurveCut, along_curve, cut
 from ceps.balance.rehearse import rehearse
 from ceps.balance.repair import Auto, Guess, Parts, Repair
 from ceps.balance.round_costs import Loads, WorkModel, max_over_mean, work_of_workers

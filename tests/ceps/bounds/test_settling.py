@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 import ceps
 from ceps import Patterns, ServerType
 from ceps.bounds import placing
-from ceps.bounds.fluid import Fluid
+from ceps.bounds.fluid import Fluid, weightings
 from ceps.bounds.improve_or_prove import merges_into, settle
 from ceps.bounds.lower_bounds import fleet_bound
-from ceps.bounds.weights import weightings
 from ceps.model.packing import Effort
 from ceps.model.problem import InfeasibleError, build_problem, price
 from ceps.planners.annealing import anneal

@@ -15,7 +15,7 @@ from ceps.model.packing import Effort
 from ceps.model.problem import build_problem
 from ceps.offers.comparison import PAPERS, autoscaling_note
 from ceps.offers.hourly import best_schedule
-from ceps.offers.schedules import AT_ONCE, Terms, price_hours, schedule_of
+from ceps.offers.payment import AT_ONCE, Terms, price_hours, schedule_of
 from ceps.plan.plans import plan_from_dict
 from tests.ceps.instances import M3, servers, waves
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ceps
-from ceps.plan.forecast import forecast
+from ceps.plan.replan import forecast
 
 
 def usual(partitions=6, slots=96, rate=20.0, seed=0):

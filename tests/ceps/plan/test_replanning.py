@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import ceps
-from ceps.plan.forecast import Forecast, forecast
 from ceps.plan.planning import plan
 from ceps.plan.plans import diff
-from ceps.plan.replan import DAY_SECONDS, Past, Replanning, decide, within_bytes
+from ceps.plan.replan import DAY_SECONDS, Forecast, Past, Replanning, decide, forecast, within_bytes
 
 TYPES = ceps.load_servers("m3-2015")
 

@@ -14,9 +14,8 @@ from ceps.model.packing import Effort
 from ceps.model.problem import build_problem
 from ceps.plan.planning import METHODS, run
 from ceps.planners.ahr import literal_tabu
-from ceps.planners.autoscale import autoscale
 from ceps.planners.fleet_first import first_fit_plan, fleet_first
-from ceps.planners.grid import grid, kd_cells, random_grid
+from ceps.planners.grid import autoscale, grid, kd_cells, random_grid
 from tests.ceps import oracles
 from tests.ceps.instances import M3, servers, small_patterns, small_servers, waves
 

@@ -14,7 +14,7 @@ import pytest
 
 import ceps
 import dtoss
-from ceps.model.costs import load_costs
+from ceps.model.servers import load_costs
 from dtoss.errors import InputError
 from dtoss.serve.core.server_settings import Limits
 from pipelines.calibration import over_http

@@ -18,8 +18,7 @@ import ceps
 import dtoss
 import pipelines.calibrate as calibrate_job
 from ceps import Patterns
-from ceps.model.costs import load_costs
-from ceps.model.figure_origins import figures_of, findings_of
+from ceps.model.servers import figures_of, findings_of, load_costs
 from ceps.rollout.actions import actions
 from pipelines.plan import plan as run_plan
 from pipelines.report import densify, region_rings, unroll

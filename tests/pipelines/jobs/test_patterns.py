@@ -15,8 +15,8 @@ import pytest
 
 import ceps
 import dtoss
-from ceps.model.costs import RequestCosts
 from ceps.model.reads import bound_reads, reads_together
+from ceps.model.servers import RequestCosts
 from datasets.hotspots import hotspots
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance

@@ -11,7 +11,7 @@ import pytest
 
 import ceps
 import dtoss
-from ceps.model.costs import RequestCosts
+from ceps.model.servers import RequestCosts
 from dtoss.snapshots.store import Store
 from pipelines.patterns import patterns
 from pipelines.rows.access_rows import access_columns

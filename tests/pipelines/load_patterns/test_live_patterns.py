@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ceps
-from ceps.model.costs import RequestCosts
+from ceps.model.servers import RequestCosts
 from dtoss.commits.chain import Conflict
 from dtoss.commits.table import tidy
 from dtoss.commits.verify_report import verify_chain

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ceps.balance.strategy import Decision
+from ceps.balance.baselines import Decision
 from dtoss.commits.offsets import Source
 from dtoss.watch.processing.watch_commit import worth_a_commit
 from dtoss.watch.processing.watch_plan import Options, RoutingFiles, plan_batch, set_back

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ceps.reporting.kit.palette import HEAT_STEPS
+from ceps.reporting.kit.html_page import HEAT_STEPS
 from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, dots, nice, path, shades
 from tests.ceps.reporting.reading import Reading
 

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from ceps.reporting.kit import palette
+from ceps.reporting.kit import html_page
 from ceps.reporting.kit.html_page import document
 
 PAGES = [
-    (palette.LIGHT, palette.SERIES_LIGHT, palette.HEAT_LIGHT),
-    (palette.DARK, palette.SERIES_DARK, palette.HEAT_DARK),
+    (html_page.LIGHT, html_page.SERIES_LIGHT, html_page.HEAT_LIGHT),
+    (html_page.DARK, html_page.SERIES_DARK, html_page.HEAT_DARK),
 ]
 
 
@@ -39,7 +39,7 @@ def test_contrast_is_that_of_the_standard():
 @pytest.mark.parametrize(("roles", "series", "heat"), PAGES, ids=["light", "dark"])
 def test_contrast_of_texts_and_marks(roles, series, heat):
     """Every text on every ground, every mark on the grounds that charts and maps lie on."""
-    for text, ground in itertools.product(palette.TEXTS, palette.GROUNDS):
+    for text, ground in itertools.product(html_page.TEXTS, html_page.GROUNDS):
         assert contrast(roles[text], roles[ground]) >= 4.5, (text, ground)
     for ground in ("paper", "sea"):
         for colour in (*series, roles["accent"], roles["limit"], roles["frame"]):
@@ -55,14 +55,14 @@ def test_shades_go_one_way(roles, series, heat):
     steps = [contrast(shade, roles["paper"]) for shade in heat[:-1]]
     assert steps == sorted(steps)
     assert len(set(series)) == len(series)
-    assert len(heat) == len(palette.HEAT_STEPS) + 1
+    assert len(heat) == len(html_page.HEAT_STEPS) + 1
 
 
 def test_the_page_names_no_colour_of_its_own():
     """Colours stand in the palette alone, so that these tests hold for all of the page; each that is used is there."""
     html = document("A page", "<p>text</p>")
     sheet = html.split("<style>")[1].split("</style>")[0]
-    rules = sheet.replace(palette.css(), "")
+    rules = sheet.replace(html_page.css(), "")
     assert not re.search(r"#[0-9a-f]{3,6}\b|rgb|hsl", rules)
-    known = set(re.findall(r"--([\w-]+):", palette.css()))
+    known = set(re.findall(r"--([\w-]+):", html_page.css()))
     assert set(re.findall(r"var\(--([\w-]+)\)", rules)) <= known
