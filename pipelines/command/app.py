@@ -16,9 +16,9 @@ from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.kinds.kind import Kind
 from dtoss.names import DEFAULT_NAME, near_name
 from dtoss.plain_numbers import is_number, is_whole
-from pipelines.command.terminal.lengths import UNITS
 from pipelines.command.terminal.notes import hush
 from pipelines.command.terminal.option_objects import GroupedCommands, add_commands
+from pipelines.command.terminal.options import UNITS
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
 _PLAIN: dict[Any, tuple[Callable[[str], bool], str]] = {
@@ -69,7 +69,7 @@ def _version(
 COMMANDS: dict[str, dict[str, str | Kind[Any]]] = {
     "Store": {
         "rebuild": "store_commands:rebuild",
-        "run": "cycles:run",
+        "run": "store_commands:run",
         "info": "store_commands:info",
         "verify": "maintenance:verify",
         "log": "maintenance:log",
@@ -83,7 +83,7 @@ COMMANDS: dict[str, dict[str, str | Kind[Any]]] = {
         "knn": "query.knn_and_range:knn",
         "range": "query.knn_and_range:range_",
         **{name.replace("_", "-"): kind for name, kind in ALL_KINDS.items() if kind.command is not None},
-        "within": "query.within:within",
+        "within": "query.knn_and_range:within",
         "sql": "query.sql:sql",
         "history": "history.app:history",
     },
@@ -99,9 +99,9 @@ COMMANDS: dict[str, dict[str, str | Kind[Any]]] = {
         "subscriptions": "watch.subscribe:subscriptions",
         "watch": "watch.watch_command:watch",
         "events": "watch.events_command:events",
-        "deliver": "watch.deliver_command:deliver",
+        "deliver": "watch.events_command:deliver",
         "rehearse": "watch.rehearse_command:rehearse",
-        "windows": "windows.app:windows",
+        "windows": "windows_commands:windows",
     },
     "Plan": {
         "patterns": "planner:patterns",

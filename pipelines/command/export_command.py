@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from dtoss.export.targets import check_file
 from dtoss.option import Option
-from pipelines.command.terminal.lengths import Length, in_space, length_of
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import Check
+from pipelines.command.terminal.options import Check, Length, in_space, length_of
 
 if TYPE_CHECKING:
     from dtoss.index import Index

@@ -11,7 +11,7 @@ from dtoss.names import DEFAULT_NAME
 from dtoss.option import Option
 from dtoss.plain_numbers import is_whole, number_in
 from pipelines.command.terminal import options
-from pipelines.command.terminal.lengths import Length, length_of
+from pipelines.command.terminal.options import Length, length_of
 from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _grid(length: Length | None, digits: int | None, store: str, snapshot: str |
     from dtoss.serve.observability.partition_counts import rounding_of
     from dtoss.snapshots.manifest import space_of_manifest
     from dtoss.snapshots.store import Store
-    from pipelines.command.terminal.lengths import in_space
+    from pipelines.command.terminal.options import in_space
 
     space = space_of_manifest(Store(store).manifest(snapshot))
     unit = space if space.geographic else replace(space, metric="plane", to_lonlat=False)

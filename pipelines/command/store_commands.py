@@ -1,4 +1,4 @@
-"""The commands of a store: rebuild, also of a past moment (``--as-of``), info and rollback."""
+"""The commands of a store: rebuild, also of a past moment (``--as-of``), run, info and rollback."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,8 +15,11 @@ import typer
 from dtoss.compiled.notice import quiet
 from dtoss.errors import DtossError, InputError
 from dtoss.option import Option
-from pipelines.command import cycles
+from pipelines.command.terminal import options
 from pipelines.command.terminal.engine_choice import IN_MEMORY, Engine, too_large
+from pipelines.command.terminal.notes import note
+from pipelines.command.terminal.notes import say as windows_say
+from pipelines.command.terminal.notes import say_json as windows_say_json
 from pipelines.command.terminal.option_objects import Without, option_names
 from pipelines.command.terminal.options import Json, Snapshot, Store
 from pipelines.command.terminal.output import print_table
@@ -40,7 +44,7 @@ class RebuildOptions:
     updates: Annotated[
         str | None, Option("Instead: a folder of updates, of which those not read before are merged.", "DIR")
     ] = None
-    history: cycles.History = None
+    history: History = None
     as_of: Annotated[str | None, Option("Instead: the objects of a past time, by --history.", "TIME")] = None
     max_age: Annotated[
         float | None,
@@ -54,7 +58,7 @@ class RebuildOptions:
             written=Literal["balanced", "spread", "keep", "auto"],
         ),
     ] = None
-    done: cycles.Done = None
+    done: Done = None
     dry_run: Annotated[bool, Option("Read and judge everything, write nothing.")] = False
     on_duplicate: Annotated[
         str, Option("What an id that repeats does where there is no time.", written=Literal["error", "any"])
@@ -85,8 +89,8 @@ def rebuild(
         if asked.pivots == "spread":
             raise InputError("--pivots spread is for all POSITIONS; updates take keep, balanced or auto")
         wanted = replace(wanted, merging=replace(wanted.merging, pivots=asked.pivots))
-        beside = cycles.LoopOptions(done=asked.done, history=asked.history)
-        return cycles.run_cycles(asked.updates, store, Beats(cycles=1), beside, Numbers(), wanted, engine, as_json)
+        beside = LoopOptions(done=asked.done, history=asked.history)
+        return run_cycles(asked.updates, store, Beats(cycles=1), beside, Numbers(), wanted, engine, as_json)
     _check_all(asked, wanted)
     wanted = replace(wanted, wishes=replace(wanted.wishes, pivots=asked.pivots or "balanced"))
     return _rebuild_all(positions, store, asked, wanted, engine, as_json)
@@ -259,3 +263,119 @@ def rebuild_past(store: str, asked: RebuildOptions, wanted: SnapshotOptions, eng
     read = f"{known['history']} as of {known['as_of']}, by its version {known['version']}"
     _print_made(manifest, dry_run, known if as_json else None, ("history", read))
     return 0
+
+
+Done = Annotated[str | None, Option("What to do with files that all snapshots have read: delete, or move:DIR.", "WHAT")]
+History = Annotated[str | None, Option("Path or URI of a history of positions.", "H")]
+
+
+@dataclass(frozen=True)
+class LoopOptions:
+    """What ``dtoss run`` does beside snapshots."""
+
+    done: Done = None
+    plan: Annotated[str | None, Option("Plan by which partitions are served: pivots are kept.", "FILE")] = None
+    history: History = None
+    windows: Annotated[
+        list[str] | None,
+        Option("File in TOML that asks for windows, which count the same rows; give it again for others.", "SPEC.toml"),
+    ] = None
+
+
+def run(
+    updates: Annotated[str, Option("Folder in which files of updates arrive.", "DIR")],
+    store: options.Store,
+    beats: Beats,
+    beside: LoopOptions,
+    numbers: Numbers,
+    wanted: Annotated[SnapshotOptions, Without(["reach"])],
+    engine: Engine,
+    as_json: options.Json = False,
+) -> int:
+    """Merge files that keep arriving, cycle after cycle."""
+    return run_cycles(updates, store, beats, beside, numbers, wanted, engine, as_json)
+
+
+def run_cycles(
+    updates: str,
+    store: str,
+    beats: Beats,
+    beside: LoopOptions,
+    numbers: Numbers,
+    wanted: SnapshotOptions,
+    engine: Engine,
+    as_json: bool,
+) -> int:
+    """Merge files that arrive, until the beats are over or a signal comes; return the exit code."""
+    from dtoss.export.targets import check_folder
+    from dtoss.rows.input_columns import Columns
+    from dtoss.snapshots.store import on_stderr
+    from pipelines.loop.disposal import disposal_of
+    from pipelines.loop.loop_metrics import Metrics
+    from pipelines.rows.delimited_frame import check_said
+    from pipelines.ticks.run import CyclesFailed
+    from pipelines.ticks.run import run as loop
+    from pipelines.ticks.three_commits import Beside, Listeners
+    from pipelines.windowing.window_options import read_asked
+
+    wanted.merging.check_witnesses()
+    columns = Columns(**wanted.reading.said)
+    check_said(columns)
+    others = Beside(
+        beside.history,
+        [read_asked(file) for file in beside.windows or ()],
+        None if beside.done is None else disposal_of(beside.done, updates),
+        None if beside.plan is None else _pivots_of(beside.plan),
+    )
+    if beside.history is not None and "://" not in beside.history:
+        check_folder("--history", beside.history)
+    counts = Metrics(numbers.metrics, numbers.metrics_file)
+    sessions = engine.sessions(counts.started)
+    listeners = Listeners(
+        _say_json if as_json else _say, windows_say_json if as_json else windows_say, on_stderr, counts
+    )
+    try:
+        ran = loop(
+            updates, store, sessions, wanted, beats=beats, beside=others, listeners=listeners, renew=sessions.renew
+        )
+    except CyclesFailed as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    finally:
+        counts.shown.close()
+    if ran.stopped:
+        note(f"stopped after {ran.cycles:,} cycles")
+    elif not ran.cycles and not as_json:
+        print("nothing has changed")
+    return 0
+
+
+def _pivots_of(plan: str) -> str:
+    from pipelines.plan_files import load_plan
+
+    return load_plan(plan).pivots_hash
+
+
+def _say(manifest: dict[str, Any], staleness: float | None) -> None:
+    """Print what a cycle has done, in one line."""
+    cycle = manifest["cycle"] or {}
+    done = [f"{cycle[name]:,} {name.replace('_', ' ')}" for name in _SAID if cycle.get(name)]
+    quarantined = sum(manifest["counts"]["quarantined"].values())
+    done += [f"{quarantined:,} quarantined"] if quarantined else []
+    forgotten = manifest["counts"].get("forgotten", 0)
+    done += [f"{forgotten:,} forgotten"] if forgotten else []
+    seconds = f"{sum(manifest['timings'].values()):.1f} s"
+    age = "" if staleness is None else f", oldest update {staleness:.1f} s old"
+    what = ", ".join(done) or "nothing new"
+    print(f"{manifest['snapshot']}: {manifest['objects']:,} objects; {what}; {seconds}{age}", flush=True)
+
+
+_SAID = ("updated", "added", "late", "too_late", "outdated", "unchanged", "deleted", "expired")
+
+
+def _say_json(manifest: dict[str, Any], staleness: float | None) -> None:
+    """Print what a cycle has done, as a line of JSON."""
+    names = ("snapshot", "created", "objects", "cycle", "counts", "timings", "bytes", "pivots_hash", "clock")
+    facts = {name: manifest.get(name) for name in names}
+    facts |= {"staleness": staleness, "current": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    print(json.dumps(facts), flush=True)

@@ -23,8 +23,7 @@ from dtoss.option import Option
 from pipelines.command.history.query_history import OfVersion, PastHistory
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json
-from pipelines.command.terminal.output import print_table
-from pipelines.command.terminal.table_reports import print_log, print_reports
+from pipelines.command.terminal.output import print_log, print_reports, print_table
 from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:

@@ -16,13 +16,12 @@ import typer
 from dtoss.extras import need
 from dtoss.option import Option
 from dtoss.plain_numbers import is_whole
-from pipelines.command.query.print_answers import limit_hits, print_count, print_rows
+from pipelines.command.query.knn_and_range import read_polygon
+from pipelines.command.query.one_place import limit_hits, print_count, print_rows
 from pipelines.command.query.query_options import Form
-from pipelines.command.query.within import read_polygon
-from pipelines.command.terminal.lengths import Length, in_space, length_of
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without
-from pipelines.command.terminal.options import Json, MaxDistance, Radius
+from pipelines.command.terminal.options import Json, Length, MaxDistance, Radius, in_space, length_of
 from pipelines.options.said_amounts import duration, names_of
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from typing import Annotated, Any
 from dtoss.kinds.kind import Kind, Tells
 from dtoss.kinds.kind import Parameter as Number
 from dtoss.option import Option
-from pipelines.command.query.one_place import index_of
-from pipelines.command.query.print_answers import columns_for, print_hits
+from pipelines.command.query.one_place import columns_for, index_of, print_hits
 from pipelines.command.query.query_options import Filter, Form, Target
-from pipelines.command.terminal.lengths import Length, in_space, length_of
 from pipelines.command.terminal.option_objects import Without
+from pipelines.command.terminal.options import Length, in_space, length_of
 
 
 def command_of(kind: Kind[Any]) -> Callable[..., None]:

@@ -1,19 +1,18 @@
-"""``dtoss knn`` and ``dtoss range``: one place, or a file of places."""
+"""``dtoss knn``, ``dtoss range`` and ``dtoss within``: one place, a file of places, a box or polygons."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from dtoss.option import Option
 from dtoss.snapshots.manifest_fields import Columns
 from pipelines.command.query.many_places import join_places, target_of
-from pipelines.command.query.one_place import print_near
-from pipelines.command.query.query_options import Filter, Form, PlacesFile, Reach, Target
+from pipelines.command.query.one_place import columns_for, index_of, print_count, print_hits, print_near
+from pipelines.command.query.query_options import Filter, Form, PlacesFile, Reach, Target, Zones
 from pipelines.command.terminal.engine_choice import Engine
-from pipelines.command.terminal.lengths import in_store
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without, option_names
-from pipelines.command.terminal.options import At, MaxDistance, Radius
+from pipelines.command.terminal.options import At, MaxDistance, Radius, in_store
 from pipelines.command.terminal.output import start_spark
 
 Spark = Annotated[Engine, Without(["engine"])]
@@ -95,3 +94,35 @@ def _check_unasked(places: PlacesFile) -> None:
     if places.text:
         names = ", ".join(option_names(places.text, Columns))
         raise ValueError(f"{names} is for text in files: --queries FILE is wanted")
+
+
+def within(target: Target, zones: Zones, objects: Annotated[Filter, Without(["having"])], form: Form) -> None:
+    """Print all objects in a box or polygon, by id, or in each zone of a file.
+
+    A place is inside where it is inside of an odd number of rings, or on an edge. Numbers of a file without a CRS are
+    in that of the store, and nothing is ever transformed. The sides of a box are meridians and parallels.
+    """
+    form.check("--count" if zones.count and zones.polygons is None else "--out" if zones.out else None)
+    if form.geojson and zones.polygons is not None:
+        raise ValueError("--geojson is for one --box or --polygon: zones are printed as CSV or --json, or go to --out")
+    index, names, where = index_of(target), list(objects.columns), objects.where
+    if zones.polygons is not None:
+        from pipelines.command.query.zone_files import print_zones
+
+        print_zones(index, zones, objects, form)
+        return
+    shape: Any = zones.box if zones.polygon is None else read_polygon(zones.polygon)
+    edges: dict[str, Any] = {} if zones.polygon is None else {"edges": zones.edges}
+    if zones.count:
+        count = index.count_box if zones.polygon is None else index.count_within
+        print_count({"snapshot": index.snapshot}, int(count(shape, where=where, **edges)[0]), form.as_json)
+        return
+    find = index.box if zones.polygon is None else index.within
+    print_hits(index, find(shape, where=where, columns=columns_for(index, names, form), **edges), form, names)
+
+
+def read_polygon(path: str) -> Any:
+    """Return the polygon of a GeoJSON file."""
+    from pipelines.local_joins.zone_readers import read_shape
+
+    return read_shape(path, "--polygon ")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dtoss.export.targets import check_file
 from pipelines.command.query.one_place import token_of
 from pipelines.command.query.query_options import Filter, PlacesFile, Reach, Target
-from pipelines.command.terminal.lengths import Length, in_space, in_store
 from pipelines.command.terminal.notes import note
+from pipelines.command.terminal.options import Length, in_space, in_store
 from pipelines.command.terminal.output import start_spark
 
 if TYPE_CHECKING:

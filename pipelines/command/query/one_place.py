@@ -1,17 +1,31 @@
-"""Questions about one place, answered in this process or by a server."""
+"""Questions about one place, and how answers are printed: as CSV, JSON or GeoJSON, all rows or the first ones."""
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dtoss
 from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
-from pipelines.command.query.print_answers import Asked, columns_for, print_count, print_hits
+from dtoss.names import position_names
 from pipelines.command.query.query_options import Filter, Form, Reach, Target
-from pipelines.command.terminal.lengths import in_space
+from pipelines.command.terminal.notes import note
+from pipelines.command.terminal.options import in_space
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dtoss.geometry.space import Space
+    from dtoss.history.query.history import History
+
 
 TOKEN = "DTOSS_TOKEN"
 """The variable that may hold the token of a server."""
@@ -70,3 +84,107 @@ def print_near(target: Target, place: tuple[float, float], reach: Reach, objects
         all_told = len(hits) < limit or quiet()
         total = len(hits) if all_told else int(index.count(place, within, where=where)[0])
         print_hits(index, hits, form, names, total)
+
+
+Asked: TypeAlias = "dtoss.Index | dtoss.RemoteIndex"
+"""What is asked: a store's index, or a server's."""
+
+
+def columns_for(index: Asked, names: list[str], form: Form) -> list[str]:
+    """Return the columns to ask for: those of the user, and positions where they are printed."""
+    wanted = position_names(index.space.geographic) if form.geojson else ()
+    return [*names, *(name for name in wanted if name not in names)]
+
+
+def print_count(about: dict[str, Any], number: int, as_json: bool) -> None:
+    """Print how many there are."""
+    print(json.dumps({**about, "count": number}) if as_json else number)
+
+
+def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], total: int | None = None) -> None:
+    """Print hits with their attributes.
+
+    ``total``: how many hits there are, where the answer is only the first of them.
+    """
+    way_out = "ask with --columns x,y, or rebuild the store with --crs"
+    hits, names = limit_hits(hits, form, "hits", total), list(dict.fromkeys(names))
+    columns = [hits.rank().tolist(), *(hits.columns[name].to_pylist() for name in names)]
+    print_rows({"snapshot": index.snapshot}, index, hits, form, ["rank", *names], columns, way_out)
+
+
+def limit_hits(hits: dtoss.Hits, form: Form, what: str, total: int | None = None) -> dtoss.Hits:
+    """Return the first of the hits where no more are to be printed, and say of how many."""
+    found = len(hits) if total is None else total
+    if form.limit is not None and form.limit < found:
+        hits = hits[: form.limit]
+        note(f"the first {len(hits):,} of {found:,} {what}: --limit {form.limit}")
+    return hits
+
+
+def print_rows(
+    about: dict[str, Any],
+    of: Asked | History,
+    hits: dtoss.Hits,
+    form: Form,
+    names: list[str],
+    columns: list[list[Any]],
+    way_out: str,
+) -> None:
+    """Print hits with other columns by their names. ``way_out``: of a plane without CRS, where degrees are wanted."""
+    # not by way of an Arrow table, for which Arrow loads pandas
+    header = ["query_id", "id", "distance", *names]
+    rows = zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), *columns, strict=True)
+    if form.geojson:
+        print_points(about, degrees_of(hits.positions, of.space, way_out), header, rows)
+    elif form.as_json:
+        said = [dict(zip(header, row, strict=True)) for row in rows]
+        print(json.dumps({**about, "hits": said}, default=str))
+    else:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def print_points(
+    about: dict[str, Any], positions: NDArray[np.float64], names: list[str], rows: Iterator[tuple[Any, ...]]
+) -> None:
+    """Print a FeatureCollection of points as in RFC 7946, a line a feature.
+
+    ``positions``: lon, lat of WGS 84, float64 (n, 2), not finite where there are none.
+    """
+    write = sys.stdout.write
+    head = json.dumps({"type": "FeatureCollection", **about})
+    write(f'{head[:-1]}, "features": [')
+    nowhere = 0
+    for number, (place, row) in enumerate(zip(positions.tolist(), rows, strict=True)):
+        there = math.isfinite(place[0]) and math.isfinite(place[1])
+        nowhere += not there
+        feature = {
+            "type": "Feature",
+            "geometry": {"type": "Point", "coordinates": place} if there else None,
+            "properties": {name: _value(value) for name, value in zip(names, row, strict=True)},
+        }
+        write(("," if number else "") + "\n" + json.dumps(feature, default=str))
+    write("\n]}\n")
+    if nowhere:
+        print(f"warning: {nowhere:,} hits have no place in degrees: their geometry is null", file=sys.stderr)
+
+
+def _value(value: Any) -> Any:
+    """Return a value that JSON can say: it has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def degrees_of(positions: NDArray[np.float64], space: Space, way_out: str) -> NDArray[np.float64]:
+    """Return positions as lon, lat of WGS 84, float64 (n, 2)."""
+    from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
+
+    if space.crs.lower() == NO_CRS:
+        raise ValueError(f"--geojson wants degrees, and this plane has no CRS: {way_out}")
+    if same_crs(space.crs, LONLAT):
+        return positions
+    import numpy as np
+    import pyproj
+
+    turn = pyproj.Transformer.from_crs(space.crs, LONLAT, always_xy=True)
+    return np.stack(turn.transform(positions[:, 0], positions[:, 1]), axis=1)

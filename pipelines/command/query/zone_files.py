@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dtoss.names import unused_name
 from pipelines.command.query.many_places import target_of
-from pipelines.command.query.print_answers import Asked
+from pipelines.command.query.one_place import Asked
 from pipelines.command.query.query_options import Filter, Form, Zones
 from pipelines.command.terminal.notes import note
 from pipelines.local_joins.zone_readers import NamedZones, check_zones, read_zones

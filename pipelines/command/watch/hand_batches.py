@@ -1,19 +1,26 @@
-"""Batches handed to a target: again where it is away or refuses them, set aside where it does so for good."""
+"""Batches handed to a target, also a command on its stdin: again where it is away, set aside where it refuses."""
 
 from __future__ import annotations
 
+import os
 import random
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from dtoss.client.http_connections import Later, backoff
-from dtoss.errors import Undelivered
+from dtoss.errors import InputError, Undelivered, reason
 from dtoss.watch.events.event_lines import Lines
 from dtoss.watch.events.readers import Cursor
 from dtoss.watch.targets.file_target import AppendedLines
-from dtoss.watch.targets.target import Batch, Refused, Target
+from dtoss.watch.targets.target import USUAL_BATCH, Batch, Refused, Target
 from pipelines.command.terminal.notes import warn
 from pipelines.loop.stopping import Ending, Stopping
 
@@ -149,3 +156,76 @@ class Handing:
             if over:
                 times = "once" if attempt == 1 else f"{attempt:,} times"
                 raise Undelivered(f"{self.target} has failed {times} for {which}, the last time it {why}")
+
+
+ENDED_SECONDS = 2.0
+"""That a command has to end once it was sent SIGTERM itself."""
+
+
+@dataclass(frozen=True)
+class CommandTarget:
+    """A command that is run for each batch."""
+
+    batch: ClassVar[int] = USUAL_BATCH
+    words: list[str]
+    reader: str  # The name of the reader whose events they are
+
+    def __str__(self) -> str:
+        return "--exec"
+
+    def begin(self, _mark: str) -> None:
+        """Say nothing of what it has."""
+
+    def take(self, batch: Batch) -> None:
+        """Run the command once."""
+        more = {
+            "DTOSS_READER": self.reader,
+            "DTOSS_FIRST": str(batch.lines.first),
+            "DTOSS_LAST": str(batch.lines.last),
+            "DTOSS_ATTEMPT": str(batch.attempt),
+        }
+        # a file is whole when the command begins, also if this process is killed, and nobody waits for who reads it
+        with tempfile.TemporaryFile() as file:
+            file.writelines(batch.lines.pieces)
+            file.seek(0)
+            try:
+                process = subprocess.Popen(self.words, stdin=file, env=os.environ | more)
+            except OSError as error:
+                raise Refused(f"could not be started ({reason(error)})") from None
+            try:
+                code = process.wait()
+            finally:
+                _end(process)
+        if code < 0:
+            raise Refused(f"was ended by {signal.Signals(-code).name}")
+        if code:
+            raise Refused(f"ended with exit code {code}")
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words of a command, cut as a shell does it."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--exec {command!r} is no command: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    if not words or shutil.which(words[0]) is None:
+        raise InputError(
+            f"--exec {command!r} cannot be run: there is no program {words[0] if words else ''!r}; no shell runs it, "
+            "say --exec \"sh -c '...'\" for one"
+        )
+    return words
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(ENDED_SECONDS)
+        return
+    process.kill()
+    process.wait()

@@ -13,7 +13,7 @@ import typer
 from dtoss.option import Option
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, Limit, Store
-from pipelines.command.watch.watch_options import NO_NAME, WatchName
+from pipelines.command.watch.watch_command import NO_NAME, WatchName
 from pipelines.options.reading import MaxBad
 
 if TYPE_CHECKING:

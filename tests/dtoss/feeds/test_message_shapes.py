@@ -11,8 +11,7 @@ import pytest
 from dtoss.client.endpoint import Access
 from dtoss.errors import InputError
 from dtoss.feeds.feed import Batch, check_shape, feed_at, rows_of_shape
-from pipelines.command.ingest_command import tell_batch
-from pipelines.command.told_rows import MOST_REASONS, Told
+from pipelines.command.ingest_command import MOST_REASONS, Told, tell_batch
 from tests.dtoss.feeds.test_polled_url import serving
 
 LOCATION = {"_type": "location", "lat": 50.0, "lon": 10.5, "tst": 1_767_268_800, "tid": "ab", "batt": 80, "x": 1}

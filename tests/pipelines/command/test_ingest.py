@@ -27,8 +27,7 @@ from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch, feed_at
 from dtoss.feeds.redis_entries import RedisEntries
 from dtoss.log.read_upto import ReadUpto
 from dtoss.serve.core.problems import Problem
-from pipelines.command.ingest_command import take_all, tell_batch
-from pipelines.command.told_rows import MOST_REASONS, Told, tell_files
+from pipelines.command.ingest_command import MOST_REASONS, Told, take_all, tell_batch, tell_files
 from tests.dtoss.feeds import test_brokers_as_sources as sources
 from tests.dtoss.feeds.test_polled_url import document, serving
 from tests.dtoss.serve.served import Intake, running, town, until

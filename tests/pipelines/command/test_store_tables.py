@@ -17,7 +17,7 @@ from dtoss.history.maintenance.history_table import clear, verify_history
 from dtoss.history.maintenance.history_table import table_of as history_table
 from dtoss.history.versions import Home as PastHome
 from dtoss.snapshots.store import Store
-from pipelines.command.store_tables import parts_of
+from pipelines.command.maintenance import parts_of
 from tests.erasure_worlds import make
 from tests.pipelines.load_patterns.logs import flushes, patterns_bytes, world_in, write
 from tests.refusals import NO_MORE, REFUSAL, descriptors, unopenable

@@ -10,7 +10,7 @@ from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.sharded_batch import commit_on_workers
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
-from pipelines.command.watch.watch_options import spread_said
+from pipelines.command.watch.watch_command import spread_said
 from pipelines.options.streaming import SpreadWishes
 from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import as_layout

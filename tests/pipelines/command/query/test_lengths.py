@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.geometry.space import space_of
 from pipelines.command import planner
-from pipelines.command.terminal.lengths import UNITS, Length, in_space, in_store, length_of
+from pipelines.command.terminal.options import UNITS, Length, in_space, in_store, length_of
 from tests.pipelines.command.query.without_spark import stored
 
 METRES = {"m": "1", "km": "1000", "ft": "0.3048", "mi": "1609.344", "nmi": "1852", "nm": "1852"}

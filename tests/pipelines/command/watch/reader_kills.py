@@ -25,9 +25,8 @@ from dtoss.watch.events.consumer import Share
 from dtoss.watch.events.readers import Cursor, Filter, cursor_of_reader
 from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import Home
-from pipelines.command.watch.command_target import CommandTarget
 from pipelines.command.watch.deliver_events import How, hand_on
-from pipelines.command.watch.hand_batches import Trying
+from pipelines.command.watch.hand_batches import CommandTarget, Trying
 from tests.dtoss.watch.events.made import batch_of, event
 from tests.ends import end_now
 

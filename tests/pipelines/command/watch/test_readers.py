@@ -24,10 +24,8 @@ from dtoss.watch.events.readers import END_OF_BATCH, Cursor, Filter, Reader, cur
 from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.targets.file_target import AppendedLines
 from dtoss.watch.watch_folder import READERS, Home
-from pipelines.command.watch.acknowledgements import Window
-from pipelines.command.watch.command_target import CommandTarget, words_of
-from pipelines.command.watch.deliver_events import How, hand_on
-from pipelines.command.watch.hand_batches import Trying
+from pipelines.command.watch.deliver_events import How, Window, hand_on
+from pipelines.command.watch.hand_batches import CommandTarget, Trying, words_of
 from pipelines.loop.stopping import Stopping
 from tests.dtoss.watch.events.made import HOUR, START, batch_of, event
 from tests.dtoss.watch.keep_cursor import keep_cursor
