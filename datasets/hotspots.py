@@ -13,8 +13,7 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from datasets.cities.geonames import cities, travel
-from datasets.cities.land_mask import on_land
+from datasets.cities.geonames import cities, on_land, travel
 from datasets.tables.command import BadInput, Out, run, say
 from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 

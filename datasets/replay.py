@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from datasets.tables.command import BadInput, expand, run, say
 from datasets.tables.seeded_batches import stream, write_parquet
 from dtoss.export.targets import check_folder
-from pipelines.rows.durations_and_shares import seconds_of, share_of
+from pipelines.options.said_amounts import seconds_of, share_of
 
 _PACKED = (".gz", ".bz2", ".zst")
 _JSON = (".json", ".jsonl", ".ndjson")

@@ -35,8 +35,8 @@ from pipelines.history_tasks.scans import (
 )
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rebuild import build_snapshot, rebuild
-from pipelines.rows.by_id import task_count
 from pipelines.rows.position_frame import Positions, positions_of_rows
+from pipelines.rows.survey import task_count
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:

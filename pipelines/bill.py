@@ -27,7 +27,7 @@ from dtoss.errors import InputError
 from dtoss.snapshots.manifest import space_of_manifest
 from pipelines.load_patterns.live_patterns import ACCESSES, ROWS_AT_ONCE
 from pipelines.load_patterns.log_files import LogFolder
-from pipelines.load_patterns.reads_by_request import Reader
+from pipelines.load_patterns.patterns_of_sums import Reader
 from pipelines.plan_files import load_plan, manifest_of
 from pipelines.rows.access_rows import MILLIONTHS, local_seconds
 

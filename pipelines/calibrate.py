@@ -21,8 +21,7 @@ from ceps.model.number_text import figure, how_many
 from ceps.model.servers import RequestCosts
 from dtoss.errors import InputError
 from dtoss.locks import processors
-from pipelines.calibration.over_http import KS, RADII, curve, weights_by_k
-from pipelines.calibration.server_block import block, memory_of_partitions
+from pipelines.calibration.over_http import KS, RADII, block, curve, memory_of_partitions, weights_by_k
 
 BATCHES = (16, 256, 1024, 4096)
 """Requests that a thread answers at a time, where it answers several."""

@@ -42,11 +42,17 @@ from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, momen
 from pipelines.cycles.upsert_rules import rule
 from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
 from pipelines.engines.progress import Stages
-from pipelines.options.merging import Merging
-from pipelines.options.snapshot_options import SnapshotOptions
-from pipelines.rows.position_frame import Positions, screen_positions, source_of, taken_of, time_of, without_forgotten
+from pipelines.options.snapshot_options import Merging, SnapshotOptions
+from pipelines.rows.position_frame import (
+    Positions,
+    quarantine,
+    screen_positions,
+    source_of,
+    taken_of,
+    time_of,
+    without_forgotten,
+)
 from pipelines.rows.read_files import positions_in
-from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, judge
 from pipelines.spark.session import configure_session, running_session
 

@@ -22,14 +22,17 @@ from dtoss.history.versions import Home, Version
 from dtoss.rows.input_columns import Columns, attribute_column
 from dtoss.snapshots.column_types import type_name
 from dtoss.snapshots.manifest import space_of_manifest
-from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, key_files
-from pipelines.history_tasks.into_files import WrittenFiles, history_schema, write_rows
+from pipelines.history_tasks.into_files import (
+    KeyedFile,
+    WrittenFiles,
+    check_unchanged,
+    history_schema,
+    key_files,
+    write_rows,
+)
 from pipelines.history_tasks.scans import home_of
-from pipelines.options.merging import Merging
-from pipelines.options.reading import Reading
-from pipelines.options.snapshot_options import SnapshotOptions
-from pipelines.rows.inputs import Inputs, some_of
-from pipelines.rows.log_segments import columns_of_log
+from pipelines.options.snapshot_options import Merging, Reading, SnapshotOptions
+from pipelines.rows.inputs import Inputs, columns_of_log, some_of
 from pipelines.rows.position_frame import Positions, screen_positions, without_forgotten
 from pipelines.rows.read_files import positions_in, read_positions
 

@@ -17,11 +17,9 @@ from dtoss.arguments import distances, whole_number
 from dtoss.history.query.scan_blocks import condition_on, stored_name
 from dtoss.history.schema import Schema
 from dtoss.names import not_carried
-from pipelines.history_tasks.history_answers import Interval, PastAsk, answer_batch, asked_of
-from pipelines.history_tasks.query_groups import Parts, parts_of, router
+from pipelines.history_tasks.history_answers import Interval, Parts, PastAsk, answer_batch, asked_of, parts_of, router
 from pipelines.history_tasks.scans import home_of, open_version, spark_types
-from pipelines.join import slices
-from pipelines.spark_joins.query_frame import answer_in_tasks, check_crs_of, count_queries, query_frame, tasks_of
+from pipelines.join import answer_in_tasks, check_crs_of, count_queries, query_frame, slices, tasks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation

@@ -15,8 +15,7 @@ from dtoss.errors import InputError
 from dtoss.history.adaptive.rivals import StorePrices, sample_of
 from dtoss.history.questions import Questions, gather
 from dtoss.history.versions import Home
-from pipelines.reports.history_facts import facts_of
-from pipelines.reports.history_frames import adapting_of, drawn_versions, frames_of, known_versions
+from pipelines.reports.history_facts import adapting_of, drawn_versions, facts_of, frames_of, known_versions
 from pipelines.reports.history_page import page
 
 A_DAY = 1000.0

@@ -28,9 +28,19 @@ from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.engines.progress import Stages
 from pipelines.engines.rows import Batches, Rows, one_value
-from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatterns, RowCounts, check_seen, counted_of
-from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells, unpack_sets
-from pipelines.rows import day_counts
+from pipelines.load_patterns.patterns_of_sums import (
+    EPOCH,
+    TOUCHED,
+    CountedPatterns,
+    Reader,
+    RowCounts,
+    check_seen,
+    counted_of,
+    sets_of,
+    sum_cells,
+    unpack_sets,
+)
+from pipelines.rows import access_rows
 from pipelines.rows.access_rows import REQUESTS, Asks, access_columns, check_accesses, reasons_for, requests_of
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.read_files import positions_in
@@ -213,7 +223,7 @@ def _tally(store: str, manifest: dict[str, Any], asks: Asks, batches: Batches) -
         cell = slots[request] * partitions + read.partition
         if asks.costs is not None:
             yield summed_rows(np.array([TOUCHED]), pa.nulls(1, pa.binary()), np.array([weight[request].sum()]))
-        hourly = day_counts.hour_cells(day[request], slot[request], read.partition, asks.slot_seconds, partitions)
+        hourly = access_rows.hour_cells(day[request], slot[request], read.partition, asks.slot_seconds, partitions)
         for cells in (cell, hourly):
             found, sums = sum_cells(cells, read.counted[request])
             yield summed_rows(found, pa.nulls(len(found), pa.binary()), sums)
@@ -260,7 +270,7 @@ def _as_bytes(batches: Batches) -> Batches:
 def _by_day(manifest: dict[str, Any], asks: Asks, batches: Batches) -> Batches:
     """Return summed rows, those of single hours as what varies from day to day."""
     for batch in batches:
-        yield day_counts.spread(batch, asks.slot_seconds, len(manifest["partitions"]), asks.by_weekday)
+        yield access_rows.spread(batch, asks.slot_seconds, len(manifest["partitions"]), asks.by_weekday)
 
 
 def summed_rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArray[np.int64]) -> pa.RecordBatch:

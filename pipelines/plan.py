@@ -40,8 +40,8 @@ from ceps.reporting.offer_rows import (
 )
 from ceps.rollout.splits import split_advice
 from dtoss.plain_numbers import is_whole, number_in
+from pipelines.options.said_amounts import budget_of, share_of
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
-from pipelines.rows.durations_and_shares import budget_of, share_of
 
 SHOWN = 40
 """Servers that the table shows at the most."""

@@ -29,13 +29,18 @@ from pipelines.cycles.partitions import choose_regions, make_partitions, repeats
 from pipelines.cycles.spread import WorkContext
 from pipelines.engines.progress import Stages
 from pipelines.loop.known_sources import current_manifest
-from pipelines.options.reading import Reading
-from pipelines.options.snapshot_options import Guards, Keeping, SnapshotOptions
-from pipelines.rows.by_id import count_ids
-from pipelines.rows.position_frame import Positions, screen_positions, source_of, taken_of, time_of, without_forgotten
+from pipelines.options.snapshot_options import Guards, Keeping, Reading, SnapshotOptions
+from pipelines.rows.position_frame import (
+    Positions,
+    quarantine,
+    screen_positions,
+    source_of,
+    taken_of,
+    time_of,
+    without_forgotten,
+)
 from pipelines.rows.read_files import positions_in
-from pipelines.rows.rejected_row_files import quarantine
-from pipelines.rows.survey import Profile, judge, objects_now, survey
+from pipelines.rows.survey import Profile, count_ids, judge, objects_now, survey
 from pipelines.spark.session import configure_session
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
 from pipelines.options.streaming import WatchOptions
 from pipelines.rows.position_frame import from_frame
-from pipelines.watching.missing_columns import KEEP, Lacking
 from pipelines.watching.spreading import SpreadOptions
-from pipelines.watching.typed_rows import types_wanted, with_attributes
+from pipelines.watching.typed_rows import KEEP, Lacking, types_wanted, with_attributes
 from pipelines.watching.watch_batches import Rowwise, Watching, check_amounts, events_of
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def watch_files(
     witnesses
         How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3".
     clock
-        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.tick_clock.wall`. The clock of the
+        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.batch_report.wall`. The clock of the
         watch follows it at a beat, and stands without rows when None.
     max_ahead
         Seconds beyond the wall clock from which on a row is set aside; None believes every time.

@@ -123,8 +123,8 @@ def run_windows(
     retain
         Such as 7d: results of ends that are longer behind the watermark are removed; None keeps all.
     clock
-        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.tick_clock.wall`. Where a look finds
-        no rows the watermark follows it, less the delay; it stands when None.
+        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.batch_report.wall`. Where a look
+        finds no rows the watermark follows it, less the delay; it stands when None.
     replacing
         Let a set of another spec, or of other pivots, take over without a gap; else these are an error.
     on_odd_file

@@ -25,9 +25,8 @@ from dtoss.names import unused_name
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.join import result_schema
-from pipelines.rows.place_columns import exactly
-from pipelines.spark_joins.query_frame import answer_in_tasks, check_crs_of, check_named
+from pipelines.join import answer_in_tasks, check_crs_of, check_named, result_schema
+from pipelines.rows.row_sources import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,7 +28,7 @@ from ceps.model.patterns import DAY, WEEK
 from ceps.model.reads import bound_reads, reads_together
 from dtoss.geometry.space import to_lonlat
 from dtoss.partitioning.partition_bounds import reads_of
-from pipelines.load_patterns.reads_by_request import furthest_hits
+from pipelines.load_patterns.patterns_of_sums import furthest_hits
 
 REAL = ("gowalla_checkins", "gowalla_weekpattern", "uber_nyc_apr_may_2014", "cabspotting_sf")
 KINDS = {"k = 8": (8, np.inf, 1.05), "500 m": (0, 500.0, None), "2 km": (0, 2_000.0, 1.3)}

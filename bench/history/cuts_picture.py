@@ -32,8 +32,7 @@ from dtoss.history.query.open_history import Learner, open_history
 from dtoss.history.questions import Questions, gather
 from dtoss.history.row_blocks import BY_PLACE
 from dtoss.history.versions import Home, Version
-from pipelines.reports.history_facts import own_reads
-from pipelines.reports.history_frames import shapes_of
+from pipelines.reports.history_facts import own_reads, shapes_of
 
 mpl.use("agg")
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, travel
-from datasets.cities.land_mask import on_land
+from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, on_land, travel
 from datasets.tables.command import BadInput
 from datasets.tables.seeded_batches import stream
 

@@ -92,8 +92,7 @@ def _calibrate_url(asked: Subject, load: Load, name: str, dollars_per_hour: floa
     from numpy.random import default_rng
 
     import dtoss
-    from pipelines.calibration.over_http import PLACES, measure_server, places_of_log
-    from pipelines.calibration.server_block import block_over_http, facts_over_http
+    from pipelines.calibration.over_http import PLACES, block_over_http, facts_over_http, measure_server, places_of_log
 
     if asked.accesses is not None:
         names = ("lon", "lat") if dtoss.connect(asked.url, token=token).space.geographic else ("x", "y")

@@ -50,7 +50,7 @@ def _ending(arguments: list[str]) -> NoReturn:
     except Exception as error:
         if os.environ.get("DTOSS_DEBUG"):
             traceback.print_exc()
-        from pipelines.spark.causes import cause_of, cause_text
+        from pipelines.spark.session import cause_of, cause_text
 
         if ours := cause_of(error):
             fail(ours, 2)  # raised in a task of Spark's

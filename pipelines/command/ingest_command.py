@@ -23,8 +23,8 @@ from pipelines.command.query.one_place import token_of
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, read_secret
 from pipelines.loop.exposition import Exposition, Numbers
-from pipelines.options.reading import SaidOf
 from pipelines.options.said_amounts import duration
+from pipelines.options.snapshot_options import SaidOf
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -289,8 +289,8 @@ def _windows(store: str, name: str) -> Part:
 
 def _patterns(store: str, name: str) -> Part:
     from dtoss.commits.table import tidy
+    from pipelines.load_patterns.live_patterns import table_of, verify_live
     from pipelines.load_patterns.patterns_folder import Home
-    from pipelines.load_patterns.patterns_table import table_of, verify_live
 
     home = Home(store, name)
     table = table_of(home)

@@ -23,8 +23,8 @@ from pipelines.command.terminal.option_objects import Only, option_names
 from pipelines.command.terminal.options import in_store, length_of
 from pipelines.command.terminal.output import print_table
 from pipelines.engines.progress import show_step
-from pipelines.options.reading import TEXT, Reading
 from pipelines.options.said_amounts import duration
+from pipelines.options.snapshot_options import TEXT, Reading
 
 if TYPE_CHECKING:
     from ceps.plan.plans import Plan

@@ -23,7 +23,7 @@ LIBRARIES = ("uvicorn", "uvloop", "httptools", "litestar", "orjson", "msgspec", 
 
 def rate_of(text: str) -> float:
     """Return the requests/s that a text such as ``1000/s``, ``600/min`` or ``5/2s`` means."""
-    from pipelines.rows.durations_and_shares import seconds_of
+    from pipelines.options.said_amounts import seconds_of
 
     number, _, time = text.partition("/")
     try:

@@ -114,7 +114,7 @@ def _rebuild_all(
     from pipelines.engines.progress import Stages
     from pipelines.local_joins.first_look import look_at, said_of_ids
     from pipelines.rebuild import build_snapshot
-    from pipelines.rows.log_segments import columns_of_log
+    from pipelines.rows.inputs import columns_of_log
     from pipelines.rows.read_files import read_positions, unreadable
 
     reading, merging, dry_run = wanted.reading, wanted.merging, asked.dry_run
@@ -132,7 +132,7 @@ def _rebuild_all(
     with nullcontext() if dry_run else StorePlace(store).writer(lease=wanted.keeping.lease) as lock:
         keys = []
         if history is not None:
-            from pipelines.history_tasks.file_keys import key_files
+            from pipelines.history_tasks.into_files import key_files
 
             keys = key_files(inputs)
         session = engine.session(inputs)
@@ -311,12 +311,12 @@ def run_cycles(
     from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.disposal import disposal_of
-    from pipelines.loop.loop_metrics import Metrics
+    from pipelines.loop.exposition import Metrics
     from pipelines.rows.delimited_frame import check_said
     from pipelines.ticks.run import CyclesFailed
     from pipelines.ticks.run import run as loop
     from pipelines.ticks.three_commits import Beside, Listeners
-    from pipelines.windowing.window_options import read_asked
+    from pipelines.windowing.begin_windows import read_asked
 
     wanted.merging.check_witnesses()
     columns = Columns(**wanted.reading.said)

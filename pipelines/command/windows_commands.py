@@ -17,7 +17,7 @@ from pipelines.command.terminal import options
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note, say, say_json
 from pipelines.command.terminal.option_objects import GroupedCommands, Without, add_commands
-from pipelines.options.reading import Reading, SaidOf
+from pipelines.options.snapshot_options import Reading, SaidOf
 from pipelines.options.streaming import Arriving, CountingOptions, WindowSpec
 
 if TYPE_CHECKING:
@@ -59,13 +59,12 @@ def run(
     from dtoss.snapshots.store import Store, on_stderr
     from dtoss.windows.storage.window_document import Home
     from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
-    from pipelines.loop.tick_clock import clock_of
+    from pipelines.loop.batch_report import clock_of
     from pipelines.rows.delimited_frame import check_said
-    from pipelines.windowing.begin_windows import Which
+    from pipelines.windowing.begin_windows import Which, wanted_of
     from pipelines.windowing.explaining import told_of
     from pipelines.windowing.move_groups import moving_of
     from pipelines.windowing.running_sets import How
-    from pipelines.windowing.window_options import wanted_of
     from pipelines.windows import count_files
 
     named = Columns(**reading.said)

@@ -22,10 +22,9 @@ from dtoss.rows.store_clock import Clock, Scale
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
 from pipelines.engines.local_rows import rows_of_batches
 from pipelines.engines.spark_rows import SparkRows, done_by_all
-from pipelines.rows.by_id import task_count
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.screened_frame import Tally, part_good
-from pipelines.rows.survey import Profile
+from pipelines.rows.survey import Profile, task_count
 from pipelines.spark.session import cores
 
 NO_SAMPLE = pa.Table.from_batches([], pa.schema([("x", pa.float64()), ("y", pa.float64())]))

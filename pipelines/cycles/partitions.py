@@ -30,9 +30,8 @@ from pipelines.cycles.build_tasks import (
 from pipelines.engines.progress import Stages
 from pipelines.engines.spark_rows import numbered_tasks
 from pipelines.rows import parcels
-from pipelines.rows.by_id import count_ids, task_count
 from pipelines.rows.position_frame import Positions
-from pipelines.rows.survey import Profile, sampled_vectors
+from pipelines.rows.survey import Profile, count_ids, sampled_vectors, task_count
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dtoss.errors import InputError
 from pipelines.engines.local_rows import LocalRows, rows_of_batches, tasks_here
 from pipelines.engines.rows import Batches, NumberedWork, Rows, Schema, Work, one_value
 from pipelines.spark.by_bucket import collect_small, shuffle_rows
-from pipelines.spark.causes import raised_in_task
 from pipelines.spark.garbage import leave_out_what_stays
+from pipelines.spark.session import raised_in_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

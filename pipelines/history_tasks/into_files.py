@@ -1,4 +1,7 @@
-"""Positions into files of a history: tasks write them where they stand, and nothing is shuffled."""
+"""Positions into files of a history: tasks write them where they stand; a file is known by the SHA-256 of its bytes.
+
+Where the names of folders are values of columns, they are part of what a file holds.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,20 @@ import hashlib
 import pickle
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs
 
 from dtoss.commits.columnar_files import REJECTED, encode_rejected
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
-from dtoss.history.append_frame import NEEDS_TIME
+from dtoss.history.append_frame import NEEDS_TIME, OF_FILE, Key
 from dtoss.history.data_file import NewFile, write_file
 from dtoss.history.row_blocks import BY_TIME, rows_of, sorted_rows, t_numbers
 from dtoss.history.schema import TIME_TYPES, Schema, attribute_names, moment_of, plain_type, time_type_of
@@ -28,6 +33,8 @@ from dtoss.rows.row_plan import as_double, is_number, where, with_reasons
 from dtoss.snapshots.column_types import stored_type
 from dtoss.text.time_patterns import LAST_SECOND
 from pipelines.engines.rows import Batches, NumberedWork, one_value
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.list_files import sha256_of
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.screened_frame import Step
 
@@ -214,3 +221,48 @@ def _set_aside(home: Home, batches: Batches) -> Batches:
 
 def _answer(kind: str, value: Any) -> pa.RecordBatch:
     return one_value("done", pickle.dumps((kind, value)))
+
+
+_AT_ONCE = 4
+"""Files that are read at a time."""
+
+
+@dataclass(frozen=True)
+class KeyedFile:
+    """A file and its key, and what tells that it was not changed since."""
+
+    filesystem: fs.FileSystem
+    path: str
+    key: Key  # By its bytes
+    size: int  # When it was read for the key
+    mtime_ns: int  # When it was read for the key
+
+
+def key_files(inputs: Inputs) -> list[KeyedFile]:
+    """Return the keys of files; each is read once more than Spark reads it. Cost O(bytes)."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_keyed, inputs.places, inputs.named, inputs.folders))
+
+
+def check_unchanged(files: Sequence[KeyedFile]) -> None:
+    """Check that files are as they were when their keys were made."""
+    for file in files:
+        if _facts(file.filesystem, file.path) != (file.size, file.mtime_ns):
+            raise InputError(f"{file.key.source} has changed while it was read: nothing was appended; start again")
+
+
+def _keyed(place: tuple[fs.FileSystem, str], named: str, folders: str) -> KeyedFile:
+    filesystem, path = place
+    source = path if named.startswith("file://") else named
+    try:
+        size, mtime = _facts(filesystem, path)
+        digest = sha256_of(filesystem, path)
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error}") from None
+    key = f"sha256:{digest}" + (f" {folders}" if folders else "")
+    return KeyedFile(filesystem, path, Key(key, OF_FILE, source), size, mtime)
+
+
+def _facts(filesystem: fs.FileSystem, path: str) -> tuple[int, int]:
+    info = filesystem.get_file_info(path)
+    return info.size or 0, info.mtime_ns or 0

@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 
 from ceps.model.patterns import DAY
 from dtoss.errors import InputError
-from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatterns, RowCounts, check_seen, counted_of
-from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells
-from pipelines.rows import day_counts
+from pipelines.load_patterns.patterns_of_sums import (
+    EPOCH,
+    TOUCHED,
+    CountedPatterns,
+    Reader,
+    RowCounts,
+    check_seen,
+    counted_of,
+    sets_of,
+    sum_cells,
+)
+from pipelines.rows import access_rows
 from pipelines.rows.access_rows import Asks, local_seconds, seconds_of_moments
 
 PANES = pa.schema(
@@ -158,8 +167,8 @@ def patterns_of(
     day, slot, partition, weight = (part[counts] for part in (day, slot, partition, panes.weight))
     weekday = (day + 3) % 7 if asks.by_weekday else np.zeros_like(day)
     found = sum_cells((weekday * slots + slot) * partitions + partition, weight)
-    hours = sum_cells(day_counts.hour_cells(day, slot, partition, asks.slot_seconds, partitions), weight)
-    parts = [_cells(*found), day_counts.spread(_cells(*hours), asks.slot_seconds, partitions, asks.by_weekday)]
+    hours = sum_cells(access_rows.hour_cells(day, slot, partition, asks.slot_seconds, partitions), weight)
+    parts = [_cells(*found), access_rows.spread(_cells(*hours), asks.slot_seconds, partitions, asks.by_weekday)]
     if asks.costs is not None:
         parts.append(_cells(np.array([TOUCHED]), np.array([panes.reads[inside].sum()])))
     of_day = panes.sets.column("day").to_numpy()

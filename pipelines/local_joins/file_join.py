@@ -1,4 +1,7 @@
-"""A file of places joined with a store in this process: answered batch by batch in threads, written in its order."""
+"""A file of places joined with a store in this process: batches of places answered in threads, written in order.
+
+Columns, formats and values mean what they mean to :func:`pipelines.rows.read_files.read_positions`.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,22 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.answer_rows import RESULT, Ask, answer_batch, as_rows, make_ask, open_once, places_of, usable
+from dtoss.errors import InputError
 from dtoss.geometry.space import Space, same_crs
 from dtoss.index import Index
 from dtoss.locks import processors
 from dtoss.mapped_index import Verify
 from dtoss.partition import numbers as arrow_of
-from pipelines.local_joins.place_batches_of_files import QUERY, Places, read_places
+from dtoss.rows.input_columns import Columns
+from pipelines.engines.local_rows import LocalRows
+from pipelines.rows.delimited_frame import check_said
+from pipelines.rows.inputs import look
+from pipelines.rows.read_files import read_positions
 from pipelines.rows.write_file import open_writer
 
 if TYPE_CHECKING:
     from dtoss.client.remote_index import RemoteIndex
+
 
 AT_A_TIME = 1 << 16
 """Places of a batch at the most."""
@@ -83,7 +92,7 @@ def join_file(
     ``k``, ``radius``: one of them: how many, or metres on the sphere and CRS units in the plane; ``how``: "inner", or
     "left": a place without hits has one row of nulls; ``id``, ``x``, ``y``: the columns of the places; x and y are lon
     and lat, x and y, or the points of GeoParquet, when None; ``rows``: how text with places is written, as
-    :func:`pipelines.local_joins.place_batches_of_files.read_places` takes it; ``columns``: attributes of the objects to
+    :func:`pipelines.local_joins.file_join.read_places` takes it; ``columns``: attributes of the objects to
     return, and lon and lat, or x and y, where they are; ``snapshot``: the current one when None; ``threads``: batches
     that are answered at a time; the machine's processors when None; ``at_a_time``: places of a batch at the most.
 
@@ -218,3 +227,53 @@ def rows_at_a_time(
         counts = index.count(some, radius, where=where) if len(some) else np.zeros(1)
         each = float(counts.mean())
     return int(min(max(HITS / max(each, 1.0), 1.0), most))
+
+
+QUERY = ("query_id", "x", "y")
+"""Names of the columns of a batch, as :func:`dtoss.answer_rows.answer_batch` wants them."""
+KEPT_BYTES = 1 << 25
+"""Of text that is kept from the first look at it: such a file is read once."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Places in files."""
+
+    id_type: pa.DataType  # Of the ids: int64 or string
+    crs: str | None  # What the files say their CRS is, None where they do not
+    # Returns a new stream of batches with the columns query_id, x and y, in the order of the files and their rows
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+
+def read_places(
+    path: str,
+    *,
+    id: str = "id",
+    x: str | None = None,
+    y: str | None = None,
+    rows: Mapping[str, Any] = MappingProxyType({}),
+    kept_bytes: int = KEPT_BYTES,
+    geometry: str | None = None,
+    id_type: str | None = None,
+    crs: str | None = None,
+) -> Places:
+    """Return the places in a file, in a folder at any depth, or in what a glob matches.
+
+    ``x``, ``y``: the columns of the coordinates; None takes those that :class:`dtoss.rows.input_columns.Columns`
+    does; ``rows``: how they are written: other fields of :class:`dtoss.rows.input_columns.Columns`;
+    ``kept_bytes``: of text that is kept from the first look at it, so that no more than that is held.
+    """
+    columns = Columns(id=id, x=x, y=y, attributes="none", geometry=geometry, id_type=id_type, crs=crs, **rows)
+    check_said(columns)
+    inputs = look([path], encoding=columns.encoding)
+    if not inputs.files:
+        raise InputError(f"{path} cannot be reached by this process: name --master for a Spark that can")
+    read = read_positions(None, inputs, columns, timeless=True, kept_bytes=kept_bytes)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        rows = read.frame.all_rows()
+        assert isinstance(rows, LocalRows)
+        for batch in (batch for task in rows.tasks for batch in task()):
+            yield pa.record_batch([batch.column(name) for name in ("id", "x", "y")], names=list(QUERY))
+
+    return Places(pa.string() if read.string_ids else pa.int64(), read.crs, batches)

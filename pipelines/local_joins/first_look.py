@@ -18,10 +18,8 @@ from dtoss.rows.input_columns import Columns, attribute_names, check_found, leav
 from dtoss.snapshots.column_types import is_text
 from pipelines.rows.delimited_frame import check_said, layout_in
 from pipelines.rows.file_splits import blocks_of
-from pipelines.rows.geoparquet_in import crs_taken, point_of
-from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.log_segments import columns_of_log
-from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
+from pipelines.rows.inputs import Inputs, columns_of_log, look
+from pipelines.rows.table_formats import PACKED, TABLE_FORMATS, crs_taken, point_of
 
 FIRST_BYTES = 1 << 20
 """Of text that is looked at, of all files together."""

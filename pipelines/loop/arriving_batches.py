@@ -28,11 +28,10 @@ from pipelines.loop.odd_columns import (
     take_apart,
 )
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.log_segments import MixedFiles
+from pipelines.rows.inputs import MixedFiles
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
-from pipelines.spark.causes import cause_text
-from pipelines.spark.session import renew_session
+from pipelines.spark.session import cause_text, renew_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,7 +1,8 @@
-"""What batches of a watch or of windows have done, and whose turn it is to run one."""
+"""What batches of a watch or of windows have done, whose turn is the next, and what moves their time without rows."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -78,3 +79,18 @@ def take_lease(folder: Folder, name: str, warn: Callable[[str], None], lease: bo
     """
     folder.make()
     return take(folder, name, warn, lambda: None) if lease else without_lease(folder, name)
+
+
+DATA, WALL = "data", "wall"
+
+
+def wall() -> int:
+    """Return the time of this machine, in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+def clock_of(word: str) -> Callable[[], int] | None:
+    """Return the clock that a user means by ``data`` or ``wall``; None where rows alone tell the time."""
+    if word not in (DATA, WALL):
+        raise InputError(f"clock is {word!r}: {DATA} or {WALL} is wanted")
+    return wall if word == WALL else None

@@ -20,7 +20,7 @@ from dtoss.commits.lease import Writer
 from dtoss.commits.offsets import Source
 from dtoss.errors import DtossError, InputError
 from dtoss.snapshots.store_location import folder_of
-from pipelines.spark.causes import cause_text
+from pipelines.spark.session import cause_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,7 +13,7 @@ from ceps.model.number_text import bytes_text, dollars, figure, how_many, per_ce
 from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, series, step_through, table, terms
 from ceps.reporting.kit.maps import Ground, map_chart, maps
 from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, legend, nice, short
-from pipelines.reports.history_frames import asked_view
+from pipelines.reports.history_facts import asked_view
 
 Facts = Mapping[str, Any]
 _FILLS = tuple(f"var(--h{number})" for number in range(6))

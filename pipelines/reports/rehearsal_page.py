@@ -24,8 +24,7 @@ from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, sec
 from ceps.reporting.kit.maps import Ground, map_chart, maps, whole_view
 from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, legend, nice, short
 from dtoss.watch.sharding.routing_grid import RoutingGrid
-from pipelines.simulation.rounds import Rounds
-from pipelines.simulation.simulate import Rehearsal, facts_of
+from pipelines.simulation.simulate import Rehearsal, Rounds, facts_of
 
 Facts = Mapping[str, Any]
 _MOST_LINES = 6

@@ -35,7 +35,7 @@ from pipelines.rows.file_splits import (
     reading,
 )
 from pipelines.rows.inputs import Inputs
-from pipelines.rows.place_columns import exactly
+from pipelines.rows.row_sources import exactly
 from pipelines.rows.table_formats import PACKED
 from pipelines.spark.session import cores
 

@@ -1,4 +1,4 @@
-"""What is at the paths that a user names, seen before Spark starts: files of one format, their columns, their text.
+"""What is at the paths that a user names, sealed segments of a log too, seen before Spark reads them.
 
 The footers of Parquet files: one set of columns for all of them, or a line that says which file does not fit.
 """
@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from dtoss.errors import InputError
+from dtoss.log.log_schema import META, roles_of
+from dtoss.rows.input_columns import Columns
 from pipelines.rows.list_files import Listing, listing
-from pipelines.rows.log_segments import roles_in
 from pipelines.rows.table_files import TableFiles
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
@@ -434,3 +435,28 @@ def _geo(schemas: Sequence[pa.Schema], files: Sequence[str]) -> bytes | None:
                 "have one"
             )
     return None if first is None else first[0]
+
+
+class MixedFiles(InputError):
+    """Files can be read each, and not together: they are batches of their own."""
+
+
+def roles_in(schemas: Sequence[pa.Schema], files: Sequence[str]) -> dict[str, str] | None:
+    """Return the names of the columns of segments by what they are, None of other files; not of both at once."""
+    said = [(one.metadata or {}).get(META) for one in schemas]
+    found = dict(zip(said, files, strict=True))
+    if len(found) > 1:
+        first, other, *_ = found.values()
+        raise MixedFiles(
+            f"{first} and {other} are not of one log, or one of them of none: they are read apart, as --updates does"
+        )
+    return roles_of(schemas[0]) if schemas and said[0] is not None else None
+
+
+def columns_of_log(columns: Columns, roles: Mapping[str, str] | None) -> Columns:
+    """Return which columns mean what in files; segments of a log, which have ``roles``, say it, deletions included."""
+    if roles is None:
+        return columns
+    return replace(
+        columns, geometry=None, id=roles["id"], x=roles["x"], y=roles["y"], time=roles["time"], deleted=roles["deleted"]
+    )

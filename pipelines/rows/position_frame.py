@@ -1,4 +1,4 @@
-"""Positions in our columns, with bad rows set aside with a reason each.
+"""Positions in our columns, with bad rows set aside with a reason each, and their files in the snapshot.
 
 The result has the columns ``id``, ``x``, ``y``, ``t`` where there is a time, and the attributes; a row that cannot be
 used has a reason in ``_reason`` instead of being lost.
@@ -6,7 +6,8 @@ used has a reason in ``_reason`` instead of being lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.commits.columnar_files import REJECTED, encode_rejected
 from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError
 from dtoss.frames.geo_columns import check_crs
@@ -22,8 +24,10 @@ from dtoss.rows.incoming import screen_space
 from dtoss.rows.input_columns import DELETED, REASON, Columns, attribute_names, parts_of
 from dtoss.rows.row_plan import RowPlan, plan_rows, say_taken, where
 from dtoss.snapshots.column_types import stored_type, type_name, type_named
+from dtoss.snapshots.partition_file import checksum
+from dtoss.snapshots.store import Store
 from dtoss.text.time_patterns import is_numeric
-from pipelines.engines.rows import Rows
+from pipelines.engines.rows import Rows, one_value
 from pipelines.rows.row_sources import FrameSource, MadeRows, Source
 from pipelines.rows.screened_frame import Screen, ScreenedFrame
 
@@ -234,3 +238,34 @@ def time_of(positions: Positions) -> dict[str, Any] | None:
 def source_of(positions: Positions) -> dict[str, Any] | None:
     """Return the manifest's ``source``: which columns meant what and how text was read; a cycle takes them again."""
     return None if positions.source is None else positions.source.facts()
+
+
+ROWS_PER_FILE = 1_000_000
+
+
+def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> list[dict[str, Any]]:
+    """Write the rows that have a reason as Parquet (reason, row), and return the manifest's entries of the files.
+
+    Files are the same for the same rows: a row goes to one of them by its hash, and stands sorted in it.
+    """
+    store.folder.make("snapshots", snapshot, "quarantine")
+    files = -(-rows // ROWS_PER_FILE)
+    rejected = positions.rejected().exchange_by_hash(files, "row")
+    written = rejected.map(_writer(store, snapshot), "entry string").values()
+    return sorted(map(json.loads, written), key=lambda entry: entry["file"])
+
+
+def _writer(store: Store, snapshot: str) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept = [batch.cast(REJECTED) for batch in batches]
+        if not kept:
+            return
+        table = pa.Table.from_batches(kept)
+        data = encode_rejected(table)
+        digest = checksum(data)
+        file = f"quarantine/{digest[:16]}.parquet"
+        store.write(snapshot, file, data)
+        entry = {"file": file, "rows": len(table), "bytes": data.size, "sha256": digest}
+        yield one_value("entry", json.dumps(entry))
+
+    return write

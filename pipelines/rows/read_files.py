@@ -21,15 +21,12 @@ from dtoss.snapshots.column_types import stored_column, stored_type
 from dtoss.text.text_values import add_counts, kinds_of_texts
 from pipelines.engines.rows import Batches, one_value
 from pipelines.rows.delimited_frame import check_said, text_by_spark, text_tasks
-from pipelines.rows.geoparquet_in import crs_taken, point_of
-from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.json_rows import json_tasks
-from pipelines.rows.log_segments import columns_of_log
+from pipelines.rows.inputs import Inputs, columns_of_log, look
 from pipelines.rows.position_frame import Positions, arrow_columns, from_frame, positions_by, without_deletions
 from pipelines.rows.row_sources import FileSource, FrameSource, KeptSource, Read, Source, TableSource
-from pipelines.rows.table_formats import types_meant
-from pipelines.rows.table_tasks import table_tasks
-from pipelines.spark.causes import raised_in_task
+from pipelines.rows.table_formats import crs_taken, point_of, types_meant
+from pipelines.rows.table_tasks import json_tasks, table_tasks
+from pipelines.spark.session import raised_in_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

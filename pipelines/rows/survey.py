@@ -1,8 +1,9 @@
-"""Looking at all rows once, before anything is built: how many, which are bad, where they are, and a sample."""
+"""Looking at all rows once, before anything is built: how many, where, a sample; ids that repeat without a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from dtoss.partition import values_of
 from dtoss.partitioning.pivots import sampled_one_in
 from dtoss.rows.input_columns import NO_NUMBER, NOT_WHOLE, REASONS, TOO_LARGE
 from dtoss.snapshots.store import Store
-from pipelines.engines.rows import Batches
+from pipelines.engines.rows import Batches, one_value
 from pipelines.rows.position_frame import Positions
 from pipelines.spark.session import cores
 
@@ -155,3 +156,34 @@ def objects_now(store: Store) -> int | None:
         raise
     except (StoreError, KeyError, TypeError, ValueError):
         return None
+
+
+ROWS_PER_TASK = 1_000_000
+"""Rows that one task looks through for the latest of each id."""
+
+
+def task_count(rows: int, at_once: int) -> int:
+    """Return how many tasks share so many rows: one for each million, at least as many as run at once."""
+    return int(min(max(-(-rows // ROWS_PER_TASK), at_once), 2000))
+
+
+def count_ids(positions: Positions, rows: int) -> tuple[int, int, list[str]]:
+    """Return how many ids good rows have, how many stand more than once, and three of these at the most.
+
+    Only ids are shuffled.
+    """
+    tasks = task_count(4 * rows, cores(positions.session))
+    found = positions.good(["id"]).exchange_by_hash(tasks, "id").map(_count, "counts string").values()
+    counts = [json.loads(text) for text in found]
+    some = sorted(text for _, _, texts in counts for text in texts)
+    return sum(ids for ids, _, _ in counts), sum(repeated for _, repeated, _ in counts), some[:3]
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    columns = [batch.column(0) for batch in batches]
+    if not columns:
+        return
+    groups = pc.value_counts(pa.chunked_array(columns))
+    values = groups.field("values").filter(pc.greater(groups.field("counts"), 1))
+    some = [str(value) for value in sorted(values.slice(0, 1000).to_pylist())[:3]]
+    yield one_value("counts", json.dumps([len(groups), len(values), some]))

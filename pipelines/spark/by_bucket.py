@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
-from pipelines.spark.causes import MOST_TOLD
+from pipelines.spark.session import MOST_TOLD
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

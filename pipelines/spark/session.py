@@ -1,4 +1,4 @@
-"""Spark sessions for our jobs: what each setting is for.
+"""Spark sessions for our jobs: what each setting is for, and what is raised in them, in one line.
 
 When a loop lets go of its Spark and starts another one: where it has gone, or fails for no reason that is known.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,12 +16,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtoss import errors
+from dtoss.errors import DtossError, InputError
 from dtoss.locks import processors
-from pipelines.spark.causes import cause_of
 from pipelines.spark.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 ROWS_PER_BATCH = 100_000
 BYTES_PER_BATCH = 64 << 20
@@ -223,3 +226,43 @@ def renew_session(
     if gone or (in_a_row > 1 and cause_of(error) is None):
         warn("Spark is started anew")
         renew()
+
+
+_OURS = re.compile(r"^\s*dtoss\.errors\.(\w+): (.*)", re.MULTILINE)
+MOST_TOLD = "spark.driver.maxResultSize"
+"""The option of Spark's that bounds what tasks send to the driver."""
+
+
+def cause_of(error: BaseException) -> str | None:
+    """Return what an error of ours says, raised here or in a task of Spark's; None of an error of others."""
+    if isinstance(error, DtossError):
+        return str(error)
+    ours = raised_in_task(error)
+    return None if ours is None else str(ours)
+
+
+def raised_in_task(error: BaseException) -> DtossError | None:
+    """Return the error of ours that a task of Spark's has raised, or of too much for the driver; None of any other."""
+    if MOST_TOLD in str(error):
+        return InputError(
+            f"tasks send more to the driver than {MOST_TOLD} allows: give spark-submit --conf {MOST_TOLD}=4g and "
+            "--driver-memory to match, or fewer partitions (--partitions)"
+        )
+    found = None if isinstance(error, DtossError) else _OURS.search(str(error))
+    kind = getattr(errors, found[1], None) if found else None
+    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, DtossError) else None
+
+
+def cause_text(error: BaseException) -> str:
+    """Return the line of any error that says most."""
+    return cause_of(error) or first_cause(type(error).__name__, str(error).strip())
+
+
+def first_cause(kind: str, text: str) -> str:
+    """Return the line of an error's text that says most: of Spark's, what was raised in a task or in Java."""
+    raised = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Interrupt)): (.+)", text, re.MULTILINE)
+    if raised and kind in ("PythonException", "Py4JJavaError", "SparkException"):
+        return ": ".join(raised[-1] if kind == "PythonException" else raised[0])
+    if java := re.search(r"^: (.+)", text, re.MULTILINE):
+        return java[1]
+    return f"{kind}: {(text.splitlines() or [''])[0]}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dtoss.errors import InputError
-from pipelines.spark.causes import cause_of
+from pipelines.spark.session import cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,8 +19,7 @@ from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.stopping import Stopping
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.options.streaming import Beats
-from pipelines.spark.causes import cause_text
-from pipelines.spark.session import renew_session
+from pipelines.spark.session import cause_text, renew_session
 from pipelines.ticks.three_commits import Beside, Busy, Listeners, Steady
 from pipelines.ticks.tick import beat as beat_once
 from pipelines.ticks.tick import write_metrics

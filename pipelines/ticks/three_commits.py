@@ -20,22 +20,21 @@ from pipelines.cycle import merge
 from pipelines.cycles.column_agreement import check_columns
 from pipelines.cycles.spread import WorkContext
 from pipelines.history import append_files, options_of_cycle
-from pipelines.history_tasks.file_keys import KeyedFile, key_files
+from pipelines.history_tasks.into_files import KeyedFile, key_files
 from pipelines.local_joins import first_look
 from pipelines.loop.arriving import Arrivals, Patience
 from pipelines.loop.arriving_batches import FileVanished
 from pipelines.loop.disposal import Disposal
+from pipelines.loop.exposition import Metrics
 from pipelines.loop.known_sources import read_on
-from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.options.snapshot_options import SnapshotOptions
-from pipelines.rows.inputs import Inputs
-from pipelines.rows.log_segments import columns_of_log
+from pipelines.rows.inputs import Inputs, columns_of_log
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
+from pipelines.windowing.begin_windows import WindowOptions
 from pipelines.windowing.feed_windows import PARTITION, Feed, feed, refuse
 from pipelines.windowing.feed_windows import beat as feed_beat
-from pipelines.windowing.window_options import WindowOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

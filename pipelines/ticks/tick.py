@@ -30,11 +30,11 @@ from pipelines.loop.arriving import Arrivals, ask_for_seal, list_arrivals
 from pipelines.loop.disposal import dispose
 from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_rows, may_refuse, refusal, session_of, take_apart
-from pipelines.options.merging import Merging
-from pipelines.rows.log_segments import MixedFiles
+from pipelines.options.snapshot_options import Merging
+from pipelines.rows.inputs import MixedFiles
 from pipelines.rows.position_frame import Positions, placed_rows, screen_positions
 from pipelines.rows.read_files import unreadable
-from pipelines.spark.causes import cause_text
+from pipelines.spark.session import cause_text
 from pipelines.ticks.three_commits import Steady, committed, how_read
 from pipelines.windowing.feed_windows import beat as feed_beat
 

@@ -1,9 +1,10 @@
-"""Rows as a watch takes them: its columns and types, times in microseconds; the others with a reason."""
+"""Rows as a watch takes them: its columns and types, those that a batch lacks, and its tasks."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
@@ -12,18 +13,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.buckets import BUCKETS
+from dtoss.commits.columnar_files import REJECTED
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.partition import numbers as arrow_of
-from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, REASON, Columns, Unfitting, attribute_column
+from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, RAW, REASON, Columns, Unfitting, attribute_column
 from dtoss.rows.raw_json import number_text
 from dtoss.rows.row_plan import as_double, where
 from dtoss.snapshots.column_types import is_text, stored_type, type_name
 from dtoss.text.text_times import moments
 from dtoss.text.text_values import any_whole_numbers, numbers
-from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
+from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK, TaskResult, run_task
+from dtoss.watch.watch_settings import Rows as TaskRows
 from dtoss.watch.watch_settings import Settings
-from pipelines.engines.rows import Batches
+from pipelines.engines.rows import Batches, Rows
+from pipelines.engines.spark_rows import done_by_bucket
+from pipelines.rows.inputs import MixedFiles
 from pipelines.rows.position_frame import Positions, screen_positions
 
 _YES, _NO = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
@@ -321,3 +329,127 @@ def with_attributes(columns: Columns, settings: Settings | None, found: list[str
     if settings is None:
         return columns
     return replace(columns, attributes=[name for name in settings.attributes if name in found])
+
+
+ERROR, NULL, KEEP = "error", "null", "keep"
+
+
+@dataclass
+class Lacking:
+    """What is made of columns that files lack."""
+
+    missing: str | None = None  # "error", "null" or "keep"; null with a warning when None
+    # Of the files in hand: one that lacks a column, by the columns of the watch that some of them lack
+    files: Mapping[str, str] = field(default_factory=dict)
+    some: frozenset[str] = frozenset()  # Columns that others of them have
+    _named: frozenset[str] = frozenset()
+    _told: set[str] = field(default_factory=set)
+
+    def expect(self, wanted: Sequence[str], files: Sequence[str], names: Sequence[Sequence[str]]) -> None:
+        """Take over which columns files have."""
+        have = [frozenset(one) for one in names]
+        lacking = {
+            column: next((file for file, one in zip(files, have, strict=False) if column not in one), "")
+            for column in wanted
+        }
+        self.files = {column: file for column, file in lacking.items() if file}
+        self.some = frozenset(column for column in self.files if any(column in one for one in have))
+
+    def judged(self, plan: Plan, warn: Callable[[str], None]) -> Plan:
+        """Return the plan of a batch with the columns that its rows lack."""
+        if not self.files and self.missing != KEEP:
+            return plan
+        text = [] if plan.settings.text is None else [plan.settings.text]
+        self._named = frozenset((*plan.standing.columns_named, *text))
+        if self.missing == KEEP and not plan.timed:
+            raise InputError("--missing keep is for rows of objects that have times: messages have no row before")
+        self.check()
+        columns = sorted(self._named & set(self.files))
+        for column in columns if self.missing is None else ():
+            if column not in self._told:
+                self._told.add(column)
+                warn(
+                    f"{self.files[column]} has no column {column!r}, which subscriptions ask about: it is null there, "
+                    "so that objects may leave (--missing null takes it so, keep as it was, error refuses the file)"
+                )
+        if self.missing != KEEP:
+            return plan
+        return replace(plan, options=replace(plan.options, lacking=tuple(columns)))
+
+    def check(self) -> None:
+        """Raise where files lack what conditions of the last batch name, and cannot be taken together."""
+        for column in sorted(self._named & set(self.files)):
+            if self.missing == ERROR:
+                raise InputError(
+                    f"{self.files[column]} has no column {column!r}, which subscriptions ask about: --missing null "
+                    "takes it as null, keep as it was"
+                )
+            if self.missing == KEEP and column in self.some:
+                raise MixedFiles(f"{self.files[column]} has no column {column!r}, and others of the batch have it")
+
+
+def run_tasks(rows: Rows | None, plan: Plan, tasks: int) -> list[TaskResult]:
+    """Return what the tasks of a batch have done. One exchange and one action; nothing that grows with rows comes back.
+
+    ``rows``: of :func:`pipelines.watching.typed_rows.fit_rows`, with what they were read as; None where there are none.
+    """
+    done: list[TaskResult] = []
+    if rows is not None:
+        done = done_by_bucket(rows, key_of(plan), tasks, _task(plan, tasks))
+    ran = {one.task for one in done}
+    # a task of no rows may never have begun: objects of its buckets expire all the same
+    rest = [task for task in range(tasks) if task not in ran]
+    return done + [run_task(plan, task, buckets_of(task, tasks), plan.settings.no_rows) for task in rest]
+
+
+def key_of(plan: Plan) -> str | None:
+    """Return the column by which rows of a batch are given to tasks; None where messages are, by their number."""
+    return "id" if plan.settings.id_type is not None else None
+
+
+def buckets_of(task: int, tasks: int) -> NDArray[np.int64]:
+    """Return the buckets of a task, int64, rising."""
+    return np.arange(task, BUCKETS, tasks)
+
+
+def _task(plan: Plan, tasks: int) -> Callable[[int, pa.Table], TaskResult]:
+    # the commit before and the ledger may be long, and no task asks for them
+    plan = replace(plan, after=None, source=Source())
+
+    def work(task: int, table: pa.Table) -> TaskResult:
+        rows, raw, bad = rows_in(table, plan.settings)
+        return run_task(plan, task, buckets_of(task, tasks), rows, raw, bad)
+
+    return work
+
+
+def rows_in(table: pa.Table, settings: Settings) -> tuple[TaskRows, pa.Array | None, pa.Table | None]:
+    """Return the good rows of a task's table, each as it was read, and the bad ones with their reasons."""
+    id_kind = {"int64": pa.int64(), "string": pa.string(), None: None}[settings.id_type]
+    if table.num_columns == 0 or len(table) == 0:
+        return settings.no_rows, None, None
+    good = table.column(REASON).is_null()
+    bad = table.filter(table.column(REASON).is_valid())
+    rejected = pa.table([bad.column(REASON), bad.column(RAW)], names=REJECTED.names).cast(REJECTED)
+    table = table.filter(good).combine_chunks()
+    columns = {name: _one_chunk(table.column(name)) for name in table.column_names}
+    attributes = {name: columns[attribute_column(name)].cast(kind) for name, kind in settings.attributes.items()}
+    positions = np.stack([columns["x"].to_numpy(), columns["y"].to_numpy()], axis=1)
+    rows = TaskRows(
+        np.ascontiguousarray(positions, np.float64),
+        None if id_kind is None else columns["id"].cast(id_kind),
+        None if settings.time is None else np.asarray(columns[MICROS].to_numpy(), np.int64),
+        None if settings.text is None else attributes[settings.text].cast(pa.string()),
+        attributes,
+    )
+    return rows, columns[RAW], rejected
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def busiest(done: Sequence[TaskResult]) -> float:
+    """Return the seconds of the task that took longest."""
+    return max((one.seconds for one in done), default=0.0)

@@ -42,10 +42,18 @@ from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
 from pipelines.rows.position_frame import Positions, without_forgotten
 from pipelines.spark.session import cores
-from pipelines.watching.missing_columns import Lacking
 from pipelines.watching.spreading import Spreading, SpreadOptions
-from pipelines.watching.tasks import buckets_of, busiest, key_of, rows_in, run_tasks
-from pipelines.watching.typed_rows import first_settings, fit_rows, with_ahead
+from pipelines.watching.typed_rows import (
+    Lacking,
+    buckets_of,
+    busiest,
+    first_settings,
+    fit_rows,
+    key_of,
+    rows_in,
+    run_tasks,
+    with_ahead,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

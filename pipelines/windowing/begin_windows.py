@@ -1,35 +1,43 @@
-"""How windows of a name begin, or go on: the spec that they are held to, what their keys are made of, who runs them.
+"""How windows of a name begin, or go on: as options or a file in TOML say, what keys are made of, who runs them.
 
 What ``--by`` means: partitions of a store, sites of a file, polygons; read once, and kept with the windows.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.commits.chain import check_name
 from dtoss.commits.lease import Writer
 from dtoss.errors import DtossError, InputError
 from dtoss.frames.geo_columns import check_crs
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import LONLAT, NO_CRS, Space, same_crs, space_of
+from dtoss.names import did_you_mean
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
+from dtoss.windows.durations import duration_of
 from dtoss.windows.keys import Keys
 from dtoss.windows.migration.begin_set import check_begins
 from dtoss.windows.spec import FINEST_RES, KEY_KINDS, Spec, is_resolution, spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_h3, of_polygons, of_regions, of_sites, write_keys
 from dtoss.windows.storage.sets import coming_of, current_of, sets_of
 from dtoss.windows.storage.spec_file import FixedSpec, check_same, fix, fixed_of, read_spec
-from dtoss.windows.storage.window_document import Home
-from pipelines.local_joins.place_batches_of_files import read_places
+from dtoss.windows.storage.window_document import WINDOWS, Home
+from pipelines.local_joins.file_join import read_places
 from pipelines.local_joins.zone_readers import check_zones, read_zones
+from pipelines.loop.batch_report import DATA, clock_of
 from pipelines.loop.batch_report import take_lease as lease_of
+from pipelines.options.said_amounts import share_of
+from pipelines.options.streaming import WindowSpec
 
 
 @dataclass(frozen=True)
@@ -232,3 +240,97 @@ def _polygons(path: str, space: Space) -> tuple[Rings, pa.Array | None]:
     except ValueError as error:
         raise InputError(str(error)) from None
     return found.zones.rings, named
+
+
+OF_SPEC = tuple(field.name.replace("_", "-") for field in fields(WindowSpec))
+"""Options that windows of a name are held to once they have begun, in the order of the command's help."""
+_LISTS = ("lengths", "measures")
+_KNOWN = ("name", *OF_SPEC, "max-bad", "retain", "clock", "replace")
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """Windows that one file asks for."""
+
+    file: str
+    name: str  # Of the windows in the store
+    # Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
+    # stay as they are
+    wanted: Mapping[str, Any] | None
+    max_bad: float | None = None  # Share of bad rows above which a batch fails; None takes that of the run
+    retain: str | None = None  # For how long results are kept; None keeps all
+    # "wall" where the watermark follows the clock of this machine without rows, "data" where it stands
+    clock: str = DATA
+    replacing: bool = False  # Whether others take over without a gap where the windows of the name are others
+
+
+def wanted_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what windows are asked for; None where nothing is said of it.
+
+    ``given``: options by their names, such as ``max-gap``, without those that were not given.
+    """
+    if not given:
+        return None
+    if "lengths" not in given:
+        raise InputError(
+            f"--{next(iter(given))} is given without --lengths: say which windows are wanted (--lengths 5min,1h), or "
+            "nothing, and those of before go on"
+        )
+    said = {name.replace("-", "_"): value for name, value in given.items()}
+    return {"slide": "1min", "by": "partition", "measures": "rows,objects"} | said
+
+
+def read_asked(file: str) -> WindowOptions:
+    """Return what a file in TOML asks for.
+
+    ``file``: its path. Keys are ``name`` and the options of ``dtoss windows run`` without their dashes: those of
+    :data:`OF_SPEC`, which may all be missing where the windows are there, ``max-bad``, ``retain``, ``clock`` and
+    ``replace``. A list stands for texts with commas between.
+    """
+    try:
+        told = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{file} cannot be read as TOML: {what}") from None
+    for key in told:
+        if key not in _KNOWN:
+            meant = did_you_mean(key, _KNOWN)
+            raise InputError(f"{file}: there is no key {key!r}; the keys are {', '.join(_KNOWN)}{meant}")
+    name = told.pop("name", None)
+    if not isinstance(name, str):
+        raise InputError(f'{file} does not name its windows: name = "fleet", in quotes, is wanted')
+    try:
+        check_name(WINDOWS, name)
+        bad = told.pop("max-bad", None)
+        retain = told.pop("retain", None)
+        max_bad = None if bad is None else share_of(bad, "max-bad")
+        kept = None if retain is None else str(_value("retain", retain))
+        if kept is not None:
+            duration_of(kept, "retain")
+        clock = _value("clock", told.pop("clock", DATA))
+        clock_of(clock)
+        replacing = told.pop("replace", False)
+        if not isinstance(replacing, bool):
+            raise InputError(f"replace is {replacing!r}: true or false, without quotes, is wanted")
+        wanted = wanted_of({key: _value(key, value) for key, value in told.items()})
+        if wanted is not None:
+            checked(wanted, space_of(LONLAT), "")
+    except (InputError, ValueError) as error:
+        raise InputError(f"{file}: {error}") from None
+    return WindowOptions(file, name, wanted, max_bad, kept, clock, replacing)
+
+
+def _value(key: str, value: Any) -> Any:
+    """Return a value as the option takes it."""
+    if key == "max-speed":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{key} is {value!r}: a number of metres a second is wanted")
+        return float(value)
+    if key in _LISTS and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return ",".join(value)
+    if key == "witnesses" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        texts = ", or a list of such" if key in _LISTS else ""
+        raise InputError(f"{key} is {value!r}: a text in quotes is wanted, as --{key} takes it{texts}")
+    return value

@@ -16,14 +16,12 @@ from dtoss.windows.storage.sets import current_home
 from dtoss.windows.storage.spec_file import fixed_of
 from dtoss.windows.storage.window_document import Home
 from pipelines.loop.arriving import Arrivals
-from pipelines.loop.batch_report import Ran
+from pipelines.loop.batch_report import Ran, clock_of
 from pipelines.loop.known_sources import current_manifest
-from pipelines.loop.tick_clock import clock_of
-from pipelines.options.reading import Reading
+from pipelines.options.snapshot_options import Reading
 from pipelines.rows.position_frame import Positions, placed_rows
-from pipelines.windowing.begin_windows import lease_windows, stands_for
+from pipelines.windowing.begin_windows import WindowOptions, lease_windows, stands_for
 from pipelines.windowing.running_sets import How, Running, running_of
-from pipelines.windowing.window_options import WindowOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

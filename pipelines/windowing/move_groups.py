@@ -12,7 +12,7 @@ from dtoss.errors import InputError
 from dtoss.windows.durations import duration_of
 from dtoss.windows.storage.group_placement import Placement, bytes_of, even, placement_of, rows_of
 from dtoss.windows.storage.window_document import Document, Home
-from pipelines.rows.durations_and_shares import budget_of
+from pipelines.options.said_amounts import budget_of
 
 REBALANCE = "30min"
 """Time of rows after which loads are looked at, unless a user says another."""

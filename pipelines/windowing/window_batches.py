@@ -32,8 +32,7 @@ from pipelines.engines.spark_rows import done_by_bucket, done_by_number
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
 from pipelines.rows.position_frame import Positions, without_forgotten
-from pipelines.watching.tasks import rows_in
-from pipelines.watching.typed_rows import first_settings, fit_rows, with_ahead
+from pipelines.watching.typed_rows import first_settings, fit_rows, rows_in, with_ahead
 from pipelines.windowing.move_groups import Moving, placed
 
 if TYPE_CHECKING:

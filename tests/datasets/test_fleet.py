@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.cities.geonames import EARTH_RADIUS, cities, find_city
-from datasets.cities.land_mask import on_land
+from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, on_land
 from datasets.cities.taxis import FASTEST, NOISE, REACH, make_fleet, mix, unit, where
 from datasets.fleet import START, fleet_at, fleet_updates
 from datasets.tables.command import BadInput

@@ -3,8 +3,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import kstest
 
-from datasets.cities.geonames import EARTH_RADIUS, cities
-from datasets.cities.land_mask import on_land
+from datasets.cities.geonames import EARTH_RADIUS, cities, on_land
 from datasets.hotspots import choose_hotspots, hotspots
 from datasets.tables.command import BadInput
 

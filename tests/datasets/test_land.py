@@ -5,8 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, travel
-from datasets.cities.land_mask import land, on_land
+from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, land, on_land, travel
 from datasets.tables.command import BadInput
 from datasets.uniform import uniform_sphere
 from dtoss.export.land import land_outline

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from pipelines.loop.loop_metrics import Metrics
+from pipelines.loop.exposition import Metrics
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "docs" / "operating"

@@ -13,9 +13,7 @@ from pipelines.command.history.query_history import PastHistory
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.option_objects import GroupedCommands, Only, Without, add_commands
 from pipelines.command.terminal.options import Json
-from pipelines.options.merging import Merging
-from pipelines.options.reading import Reading
-from pipelines.options.snapshot_options import SnapshotOptions
+from pipelines.options.snapshot_options import Merging, Reading, SnapshotOptions
 
 if TYPE_CHECKING:
     from dtoss.history.append_frame import AppendResult

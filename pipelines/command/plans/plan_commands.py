@@ -20,7 +20,7 @@ from dtoss.option import Option
 from pipelines.command.terminal import options
 from pipelines.command.terminal.option_objects import GroupedCommands, add_commands
 from pipelines.command.terminal.output import print_columns, print_table
-from pipelines.options.reading import MaxBad
+from pipelines.options.snapshot_options import MaxBad
 
 
 def bill(
@@ -79,8 +79,8 @@ def check(
     """Say how each figure is known, and name what is missing or stale; then exit with 1."""
     from ceps.model.number_text import how_many
     from ceps.model.servers import COMMITTED, figures_of, findings_of
+    from pipelines.options.said_amounts import seconds_of
     from pipelines.plan_files import load_servers
-    from pipelines.rows.durations_and_shares import seconds_of
 
     try:
         days = seconds_of(older_than) / 86_400

@@ -53,8 +53,7 @@ def join_places(target: Target, places: PlacesFile, reach: Reach, objects: Filte
         look_at([places.queries], named)
     from dtoss.answer_rows import Ask
     from pipelines.engines.progress import work_shown
-    from pipelines.local_joins.file_join import join_file, join_with_server
-    from pipelines.local_joins.place_batches_of_files import read_places
+    from pipelines.local_joins.file_join import join_file, join_with_server, read_places
 
     if target.url is not None:
         if objects.having is not None:

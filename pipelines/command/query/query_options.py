@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from dtoss.option import Option
 from dtoss.snapshots.manifest_fields import Columns
 from pipelines.command.terminal.options import Carry, Check, GeoJson, Having, Json, Length, Limit, Snapshot, Where
-from pipelines.options.reading import TEXT, SaidOf
+from pipelines.options.snapshot_options import TEXT, SaidOf
 
 
 @dataclass(frozen=True)

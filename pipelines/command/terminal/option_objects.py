@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dtoss.option import Option
 from pipelines.engines.progress import work_shown
-from pipelines.options.reading import SaidOf
+from pipelines.options.snapshot_options import SaidOf
 
 
 class Without(frozenset[str]):

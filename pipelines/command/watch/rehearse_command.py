@@ -13,8 +13,8 @@ from dtoss.plain_numbers import is_whole
 from pipelines.command.terminal import options
 from pipelines.command.terminal.option_objects import Only
 from pipelines.command.terminal.output import print_columns
-from pipelines.options.reading import Reading
 from pipelines.options.said_amounts import duration
+from pipelines.options.snapshot_options import Reading
 from pipelines.options.streaming import Questions, StreamColumns
 
 Numbers = Annotated[str, Option("How many; several separated by commas.", "N,N", name="--workers")]
@@ -68,8 +68,8 @@ def rehearse(
     from ceps.model.number_text import per_cent
     from dtoss.export.targets import check_folder
     from dtoss.snapshots.store import on_stderr
+    from pipelines.options.said_amounts import bytes_of
     from pipelines.reports.rehearsal_page import advice, write_rehearsal
-    from pipelines.rows.durations_and_shares import bytes_of
     from pipelines.simulation.simulate import facts_of, rehearse_stream
 
     check_folder("--out", out)

@@ -14,7 +14,7 @@ from dtoss.option import Option
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, Limit, Store
 from pipelines.command.watch.watch_command import NO_NAME, WatchName
-from pipelines.options.reading import MaxBad
+from pipelines.options.snapshot_options import MaxBad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ from pipelines.command.terminal import options
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without
-from pipelines.options.reading import Reading
+from pipelines.options.snapshot_options import Reading
 from pipelines.options.streaming import Arriving, SpreadWishes, WatchOptions
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def watch(
     from dtoss.snapshots.store import Store, on_stderr
     from dtoss.watch.watch_folder import Home
     from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
-    from pipelines.loop.tick_clock import clock_of
+    from pipelines.loop.batch_report import clock_of
     from pipelines.rows.delimited_frame import check_said
     from pipelines.watch import hold_files, watching_of
     from pipelines.watching.watch_batches import Rowwise
@@ -177,7 +177,7 @@ NO_NAME = DEFAULT_NAME
 
 def spread_said(asked: SpreadWishes) -> SpreadOptions | None:
     """Return how rows are spread over workers; None where they are not."""
-    from pipelines.rows.durations_and_shares import bytes_of
+    from pipelines.options.said_amounts import bytes_of
 
     if asked.strategy is None:
         for name, given in (("--workers", asked.workers is not None), ("--memory", asked.memory is not None)):

@@ -7,7 +7,7 @@ import pytest
 import shapely
 
 import dtoss
-from datasets.cities.land_mask import land
+from datasets.cities.geonames import land
 from dtoss.geometry.land_squares import land_squares, look_swapped
 
 CITIES = {"New York": (-74.0, 40.7), "London": (-0.1, 51.5), "Paris": (2.35, 48.85)}

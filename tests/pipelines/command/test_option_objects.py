@@ -13,7 +13,7 @@ import pytest
 from dtoss.option import Option
 from pipelines.command.app import command_line
 from pipelines.command.terminal.option_objects import Only, Without, takes_objects
-from pipelines.options.reading import SaidOf
+from pipelines.options.snapshot_options import SaidOf
 
 PARSERS = [two for one in command_line().commands.values() for two in getattr(one, "commands", {0: one}).values()]
 ALL = [one.callback.__wrapped__.__wrapped__ for one in PARSERS]

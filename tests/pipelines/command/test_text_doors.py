@@ -19,7 +19,7 @@ import pytest
 import dtoss
 from datasets.tables.fields import Layout, read_fields
 from datasets.tables.standard_rows import add_up
-from pipelines.local_joins.place_batches_of_files import read_places
+from pipelines.local_joins.file_join import read_places
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made
 

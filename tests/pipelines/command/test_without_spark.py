@@ -9,7 +9,7 @@ import pytest
 import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
-from pipelines.local_joins.place_batches_of_files import read_places
+from pipelines.local_joins.file_join import read_places
 from pipelines.rows.write_file import open_writer
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.pipelines.command.processes import commands_without

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from pipelines.options.merging import Merging
+from pipelines.options.snapshot_options import Merging
 from tests.dtoss.snapshots.small_stores import silent
 from tests.dtoss.watch.oracle import Witnessed
 from tests.examples import examples

@@ -27,7 +27,7 @@ from dtoss.history.versions import Home
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store
 from pipelines.history import append, append_files
-from pipelines.history_tasks.file_keys import key_files
+from pipelines.history_tasks.into_files import key_files
 from pipelines.rows.inputs import look
 from pipelines.stream import stream
 from tests.dtoss.history.worlds import schema_of

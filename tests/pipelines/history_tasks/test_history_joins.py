@@ -12,8 +12,7 @@ import pytest
 
 from dtoss.errors import InputError, StoreError
 from pipelines.history_joins import answerer, history_knn_join, history_range_join
-from pipelines.history_tasks.history_answers import PastAsk
-from pipelines.history_tasks.query_groups import parts_of, router
+from pipelines.history_tasks.history_answers import PastAsk, parts_of, router
 from pipelines.history_tasks.scans import home_of
 from tests.dtoss.history.test_together import put_place_order
 from tests.dtoss.history.worlds import EPOCH, PLANE, SPHERE, new_home, put_batch, schema_of, table_of

@@ -13,12 +13,11 @@ from dtoss.snapshots.store import Store
 from dtoss.windows.storage.window_document import Home, head_of
 from pipelines.loop.arriving_batches import Sources
 from pipelines.loop.disposal import Disposal
-from pipelines.loop.loop_metrics import Metrics
+from pipelines.loop.exposition import Metrics
 from pipelines.ticks.run import Ran
 from pipelines.windowing.backfill_run import rebuild_windows
-from pipelines.windowing.begin_windows import Which
+from pipelines.windowing.begin_windows import Which, read_asked
 from pipelines.windowing.running_sets import How
-from pipelines.windowing.window_options import read_asked
 from pipelines.windows import run_windows
 from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.pipelines.loops import looped

@@ -19,8 +19,7 @@ from dtoss.serve.cluster.served_plans import read_placement
 from dtoss.snapshots.store import Store
 from dtoss.windows.storage.spec_file import fixed_of
 from dtoss.windows.storage.window_document import Home
-from pipelines.windowing.begin_windows import stands_for
-from pipelines.windowing.window_options import read_asked
+from pipelines.windowing.begin_windows import read_asked, stands_for
 from tests.left_behind import SAMPLE, unpack
 from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.samples.older_release import BEGIN, FENCES, LOOP, WATCH, rows_of

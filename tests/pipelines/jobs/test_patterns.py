@@ -23,10 +23,9 @@ from dtoss.geometry.distance import distance
 from dtoss.partitioning.partition_bounds import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.load_patterns.patterns_of_sums import reads_of_sets, summary
-from pipelines.load_patterns.reads_by_request import furthest_hits, packed
+from pipelines.load_patterns.patterns_of_sums import furthest_hits, packed, reads_of_sets, summary
 from pipelines.patterns import patterns, summed_rows, urgent_sets
-from pipelines.rows import day_counts
+from pipelines.rows import access_rows
 from pipelines.rows.access_rows import Asks, access_columns
 from pipelines.rows.read_files import read_positions
 from tests.ceps.oracles import variation_day_by_day
@@ -106,14 +105,14 @@ def test_squares_of_any_size_are_exact():
     weight = np.r_[1, 999, 7, 10 ** rng.integers(0, 13, 60)] + rng.integers(0, 3, 63)
     first, days, hour = date(2024, 1, 1), 9, rng.integers(0, 24, 63)
     day = (first - date(1970, 1, 1)).days + rng.integers(0, days, 63)
-    cells, place = np.unique(day_counts.hour_cells(day, hour, rng.integers(0, 2, 63), 3600, 2), return_inverse=True)
+    cells, place = np.unique(access_rows.hour_cells(day, hour, rng.integers(0, 2, 63), 3600, 2), return_inverse=True)
     sums = np.zeros(len(cells), np.int64)
     np.add.at(sums, place, weight)
     found = {}
     for part in (slice(0, 20), slice(20, None)):
         nothing = pa.nulls(len(cells[part]), pa.binary())
         batch = pa.record_batch([pa.array(cells[part]), nothing, pa.array(sums[part])], ["cell", "together", "weight"])
-        spread = day_counts.spread(batch, 3600, 2, True)
+        spread = access_rows.spread(batch, 3600, 2, True)
         for cell, number in zip(spread.column("cell").to_pylist(), spread.column("weight").to_pylist(), strict=True):
             found[cell] = found.get(cell, 0) + number
     parts = {}

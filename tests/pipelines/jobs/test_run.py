@@ -17,7 +17,7 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
 from pipelines.loop.disposal import Disposal
-from pipelines.loop.loop_metrics import Metrics
+from pipelines.loop.exposition import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.ticks import three_commits
 from pipelines.ticks.run import CyclesFailed, Ran

@@ -20,8 +20,8 @@ from pipelines.loop.disposal import Disposal
 from pipelines.rows.read_files import positions_in
 from pipelines.ticks import three_commits
 from pipelines.ticks.run import Ran
+from pipelines.windowing.begin_windows import read_asked
 from pipelines.windowing.feed_windows import Feed, feed
-from pipelines.windowing.window_options import read_asked
 from pipelines.windows import run_windows
 from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.pipelines.loops import looped

@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_said_at_once(stores, frames):
 )
 def test_what_is_no_zone_fails_the_job_by_name(spark, stores, shape, says):
     """The line is what a user reads of Spark's pages."""
-    from pipelines.spark.causes import cause_of
+    from pipelines.spark.session import cause_of
 
     _, store = stores[False, 1]
     kind = pa.binary() if isinstance(shape, bytes) else pa.string()

@@ -11,8 +11,8 @@ import pytest
 
 from dtoss.commits.file_entry import FileEntry
 from dtoss.errors import InputError
+from pipelines.load_patterns.live_patterns import verify_live
 from pipelines.load_patterns.patterns_folder import NAMES, ROOMS, Home, State
-from pipelines.load_patterns.patterns_table import verify_live
 from tests.pipelines.load_patterns.logs import flushes, patterns_bytes, world_in, write
 
 

@@ -17,8 +17,15 @@ import pytest
 import dtoss
 from dtoss.answer_rows import Ask
 from dtoss.errors import InputError
-from pipelines.local_joins.file_join import AT_A_TIME, HITS, in_order, join_file, join_with_server, rows_at_a_time
-from pipelines.local_joins.place_batches_of_files import read_places
+from pipelines.local_joins.file_join import (
+    AT_A_TIME,
+    HITS,
+    in_order,
+    join_file,
+    join_with_server,
+    read_places,
+    rows_at_a_time,
+)
 from pipelines.rows.write_file import open_writer
 from tests import join_worlds, worlds
 from tests.dtoss.answering import answering

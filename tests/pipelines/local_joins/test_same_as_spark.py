@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns
-from pipelines.local_joins.place_batches_of_files import KEPT_BYTES, read_places
+from pipelines.local_joins.file_join import KEPT_BYTES, read_places
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import read_positions
 

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.loop.loop_metrics import Metrics
+from pipelines.loop.exposition import Metrics
 
 parser = pytest.importorskip("prometheus_client.parser")
 

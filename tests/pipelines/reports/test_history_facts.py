@@ -15,13 +15,15 @@ from dtoss.history.query.history import History
 from dtoss.history.query.read_plan import read_over
 from dtoss.history.questions import no_questions
 from pipelines.history_report import history_report, prices_in
-from pipelines.reports.history_facts import compared, facts_of, own_reads
-from pipelines.reports.history_frames import (
+from pipelines.reports.history_facts import (
     adapting_of,
     asked_view,
+    compared,
     drawn_versions,
+    facts_of,
     frames_of,
     known_versions,
+    own_reads,
     shapes_of,
     view_of,
 )

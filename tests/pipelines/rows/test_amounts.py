@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.rows.durations_and_shares import seconds_of
+from pipelines.options.said_amounts import seconds_of
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dtoss.errors import InputError
 from dtoss.rows.json_values import schema_of_kinds
 from dtoss.rows.raw_json import text_of
 from dtoss.snapshots.column_types import stored_type, type_name
-from pipelines.rows.json_rows import json_batches, kinds_of_lines
+from pipelines.rows.table_tasks import json_batches, kinds_of_lines
 
 CORRUPT = "_corrupt_record"
 DEEP = f'{{"a":{5000 * "["}{5000 * "]"}}}'

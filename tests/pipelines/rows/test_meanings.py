@@ -17,7 +17,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.rows.input_columns import REASONS, Columns, columns_of
 from dtoss.rows.point_columns import points
-from pipelines.local_joins.place_batches_of_files import read_places
+from pipelines.local_joins.file_join import read_places
 from pipelines.rows.position_frame import screen_positions, source_of
 from pipelines.rows.read_files import read_positions
 from pipelines.rows.survey import Profile, judge

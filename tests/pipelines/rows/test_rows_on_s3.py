@@ -16,9 +16,8 @@ from dtoss.locks import processors
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.rows.inputs import look
-from pipelines.rows.json_rows import json_tasks
 from pipelines.rows.read_files import read_positions
-from pipelines.rows.table_tasks import table_tasks
+from pipelines.rows.table_tasks import json_tasks, table_tasks
 from tests.object_store import object_store
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made

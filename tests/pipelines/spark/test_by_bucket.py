@@ -7,7 +7,7 @@ import pytest
 
 from dtoss.errors import InputError
 from pipelines.engines.spark_rows import SparkRows, done_by_bucket
-from pipelines.spark.causes import MOST_TOLD
+from pipelines.spark.session import MOST_TOLD
 
 HERE = 1 << 40
 

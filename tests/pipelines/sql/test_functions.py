@@ -13,7 +13,7 @@ import shapely
 import dtoss
 from dtoss.errors import InputError
 from pipelines.join import knn_join, range_join
-from pipelines.spark.causes import cause_of
+from pipelines.spark.session import cause_of
 from pipelines.sql.functions import Told, around, inside, nearest
 from pipelines.sql.register import register
 from tests.dtoss.snapshots.damaged_stores import stored

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import dtoss
 from dtoss.snapshots.store import Store
-from pipelines.spark.causes import cause_of
+from pipelines.spark.session import cause_of
 from pipelines.sql.data_source import DtossSource, Reader
 from pipelines.sql.object_batches import batches_of
 from pipelines.sql.store_scan import Scan, groups_of, scan_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from dtoss.text.time_patterns import COUNTED_TIMES, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE, names_zone
-from pipelines.rows.place_columns import number
+from pipelines.rows.row_sources import number
 
 
 def moment(value, pattern=None, zone=None):

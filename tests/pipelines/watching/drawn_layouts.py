@@ -14,7 +14,7 @@ from dtoss.watch.processing.watch_plan import Options, RoutingFiles, plan_batch,
 from dtoss.watch.sharding.layout_files import grid_of_standing, write_routing
 from dtoss.watch.sharding.routing_grid import Routing, RoutingGrid
 from dtoss.watch.sharding.sharded_batch import commit_on_workers
-from pipelines.watching.strategy_layouts import columns_sent, write_all_stored
+from pipelines.watching.spreading import columns_sent, write_all_stored
 from tests.ceps.balance.drawn_cells import drawn_layout
 from tests.dtoss.watch.streams import NOW, rows_of
 from tests.dtoss.watch.watch_batch import run_on_workers

@@ -19,8 +19,7 @@ from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.sharding.sharded_batch import commit_on_workers, open_words
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
-from pipelines.watching.spreading import Spreading, SpreadOptions
-from pipelines.watching.strategy_layouts import cells_asked, words_of
+from pipelines.watching.spreading import Spreading, SpreadOptions, cells_asked, words_of
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, SPHERE, change, circle, rows_of, run, settings_of
 from tests.dtoss.watch.watch_batch import run_on_workers

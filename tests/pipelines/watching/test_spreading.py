@@ -12,8 +12,7 @@ from dtoss.watch.sharding.sharded_batch import commit_on_workers
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
 from pipelines.command.watch.watch_command import spread_said
 from pipelines.options.streaming import SpreadWishes
-from pipelines.watching.spreading import Spreading, SpreadOptions
-from pipelines.watching.strategy_layouts import as_layout
+from pipelines.watching.spreading import Spreading, SpreadOptions, as_layout
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, settings_of
 from tests.dtoss.watch.watch_batch import run_on_workers
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-import pipelines.watching.tasks
+import pipelines.watching.typed_rows
 import pipelines.watching.watch_batches
 from dtoss.errors import InputError, StoreError
 from dtoss.rows.input_columns import Columns
@@ -95,7 +95,7 @@ def test_tasks_that_fail_once_lose_and_double_nothing(spark, tmp_path, monkeypat
     home, incoming, marks = Home(str(tmp_path / "store")), tmp_path / "in", tmp_path / "marks"
     marks.mkdir()
     change(home, [random_asked(rng, f"s{one}") | {"expires": None} for one in range(8)])
-    rows, real = random_rows(rng, 50, objects=9, seconds=90), pipelines.watching.tasks.done_by_bucket
+    rows, real = random_rows(rng, 50, objects=9, seconds=90), pipelines.watching.typed_rows.done_by_bucket
 
     def done_by_bucket(frame, key, tasks, work):
         def fails_once(task, table):
@@ -108,7 +108,7 @@ def test_tasks_that_fail_once_lose_and_double_nothing(spark, tmp_path, monkeypat
         return real(frame, key, tasks, fails_once)
 
     loop, (number, table) = Watched(SPHERE, settings_of().schema), stands(home)
-    monkeypatch.setattr(pipelines.watching.tasks, "done_by_bucket", done_by_bucket)
+    monkeypatch.setattr(pipelines.watching.typed_rows, "done_by_bucket", done_by_bucket)
     arrive(incoming, "a", rows, "parquet")
     done = once(spark, incoming, home.store)
     assert sorted(path.name for path in marks.iterdir()) == ["0", "1"]
