@@ -485,7 +485,7 @@ class Index(SpatialIndex):
         >>> index.knn([0.9, 0.0]).id.tolist(), moved.knn([0.9, 0.0], 3).id.tolist()
         ([8], [9, 7, 8])
         """
-        from dtoss.merge_frame import merge_frame
+        from dtoss.merge_rows import merge_frame
 
         if self._record is None:
             raise ValueError("the index holds some of the partitions of another one: merge rows with that one")

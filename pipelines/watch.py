@@ -250,8 +250,8 @@ def hold_files(
 def _names_in(session: SparkSession | None, inputs: Inputs, columns: Columns) -> list[str]:
     """Return the names of the columns of files."""
     from pipelines.rows.delimited_frame import layout_in
-    from pipelines.rows.file_splits import folder_values
     from pipelines.rows.read_files import names_in
+    from pipelines.rows.row_sources import folder_values
 
     if inputs.schema is not None:
         return inputs.names

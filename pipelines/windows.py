@@ -14,7 +14,6 @@ from dtoss.commits.offsets import Source
 from dtoss.geometry.space import Space
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store, on_stderr
-from dtoss.windows.state.result_retention import retained_of
 from dtoss.windows.storage.window_document import Home
 from pipelines.loop.arriving_batches import Loop, Pace, Sources, go_round
 from pipelines.loop.batch_report import Ran, Tally
@@ -24,8 +23,8 @@ from pipelines.loop.stopping import Stopping
 from pipelines.rows.position_frame import Positions, from_frame
 from pipelines.watching.typed_rows import types_wanted
 from pipelines.windowing.begin_windows import Which, lease_windows, stands_for
-from pipelines.windowing.move_groups import Moving
-from pipelines.windowing.running_sets import How, running_of
+from pipelines.windowing.running_sets import How, retained_of, running_of
+from pipelines.windowing.window_batches import Moving
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +118,7 @@ def run_windows(
     warn
         Is told what looks wrong but is legal; stderr when None.
     moving
-        How groups of objects are placed on workers, :func:`pipelines.windowing.move_groups.moving_of`.
+        How groups of objects are placed on workers, :func:`pipelines.windowing.window_batches.moving_of`.
     retain
         Such as 7d: results of ends that are longer behind the watermark are removed; None keeps all.
     clock

@@ -16,8 +16,7 @@ import numpy as np
 from bench.ceps.exact import exact_plan
 from bench.ceps.instances import NOISE_FREE, UNITS, catalogue, mediums, patterns, solve
 from bench.measuring.verdicts import EXACT, Goals
-from ceps.bounds.configurations import configuration_bound
-from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
+from ceps.bounds.lower_bounds import configuration_bound, fleet_bound, hourly_bound
 from ceps.model.packing import Effort
 from ceps.model.problem import InfeasibleError, build_problem
 from ceps.offers.hourly import best_schedule

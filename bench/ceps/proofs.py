@@ -15,9 +15,8 @@ from bench.ceps.instances import cases, catalogue, mediums, patterns
 from bench.measuring.race import timed
 from bench.measuring.verdicts import EXACT, Goals
 from ceps import Patterns, ServerType
-from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.improve_or_prove import Settled, settle
-from ceps.bounds.lower_bounds import fleet_bound
+from ceps.bounds.lower_bounds import configuration_bound, fleet_bound
 from ceps.model.packing import Effort
 from ceps.model.problem import InfeasibleError, Outcome, Problem, build_problem
 from ceps.plan.planning import run

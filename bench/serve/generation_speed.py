@@ -23,7 +23,7 @@ from bench.serve.fresh import rows_of
 from dtoss.fresh.generations import publish
 from dtoss.fresh.shared_folder import MEMORY
 from dtoss.fresh.standing import merge_rows, standing_of
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import log_schema
 from dtoss.snapshots.store import Store
 
 MERGES, ROWS_OF_EACH = 10, 300

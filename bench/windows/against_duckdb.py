@@ -26,8 +26,7 @@ from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.keys import Keys, Labels, region_keys
 from dtoss.windows.spec import Spec, spec_of
 from dtoss.windows.trajectories.known_rows import ObjectState
-from dtoss.windows.trajectories.map_step import objects_step
-from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.trajectories.map_step import WindowRows, objects_step
 from dtoss.windows.watermark import watermark_of
 
 FILE = DATA / "cabspotting_sf.parquet"

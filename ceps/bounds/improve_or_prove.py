@@ -7,9 +7,8 @@ from time import monotonic
 
 import numpy as np
 
-from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.fluid import Fluid
-from ceps.bounds.lower_bounds import fleet_bound
+from ceps.bounds.lower_bounds import configuration_bound, fleet_bound
 from ceps.bounds.placing import Verdict, assign, pack_nearly_full
 from ceps.model.packing import Effort
 from ceps.model.problem import TOLERANCE, Ints, Outcome, Problem, price

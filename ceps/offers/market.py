@@ -22,9 +22,8 @@ from ceps.model.problem import TOLERANCE, InfeasibleError, Problem, Progress, bu
 from ceps.model.servers import ServerType
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import mixed, mixed_bound
-from ceps.offers.paying import all_day
+from ceps.offers.paying import all_day, over_zones, overload_without
 from ceps.offers.payment import Terms, at_hourly_prices, base_prices, cheapest_way, priced
-from ceps.offers.zones import over_zones, overload_without
 from ceps.plan.overload import overload_risk
 from ceps.plan.planning import plan
 from ceps.plan.plans import DAYS_A_MONTH, Plan

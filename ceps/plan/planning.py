@@ -234,7 +234,7 @@ def plan(
 
 def _fewest_proved(made: Plan, problem: Problem, seconds: float) -> Plan:
     """Plan on free servers with a better bound on their number, if one is found in time."""
-    from ceps.bounds.configurations import configuration_bound
+    from ceps.bounds.lower_bounds import configuration_bound
 
     least = made.extras.get("least_servers")
     if least is None or len(made) <= least or made.cost_per_day:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
-from dtoss.brokers.schemes import endpoint_at
+from dtoss.brokers import endpoint_at
 from dtoss.client.endpoint import Access
 from dtoss.errors import InputError
 from dtoss.extras import need

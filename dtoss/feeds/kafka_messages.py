@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from dtoss.brokers.clients import kafka_settings, need_kafka
+from dtoss.brokers import kafka_settings, need_kafka
 from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import DtossError, InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from typing import Any
 
-from dtoss.brokers.clients import LONGEST_TOPIC, close_mqtt, connect_mqtt, need_mqtt
+from dtoss.brokers import LONGEST_TOPIC, close_mqtt, connect_mqtt, need_mqtt
 from dtoss.client.endpoint import Access, Place, printable
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError

@@ -28,8 +28,7 @@ from dtoss.fresh.intake import GroupCommit, Intake
 from dtoss.fresh.shared_folder import shared_path
 from dtoss.fresh.standing import Newest, Standing, follow_newest
 from dtoss.locks import processors
-from dtoss.log.log_reader import LogReader
-from dtoss.log.log_schema import fit, log_schema, roles_of
+from dtoss.log.log_reader import LogReader, fit, log_schema, roles_of
 from dtoss.log.log_writer import LogWriter
 from dtoss.log.segment_names import HIDDEN
 from dtoss.merge_rows import ids_of

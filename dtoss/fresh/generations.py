@@ -26,8 +26,7 @@ from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.standing import Standing, merge_rows, standing_of
 from dtoss.geometry.space import Space
-from dtoss.log.log_reader import LogReader
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import LogReader, log_schema
 from dtoss.merge_rows import record_of
 from dtoss.partition import Partition, values_of
 from dtoss.save_index import SnapshotRecord, copy_snapshot, write_snapshot

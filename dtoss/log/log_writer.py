@@ -107,7 +107,7 @@ class LogWriter:
     ) -> LogWriter:
         """Return the writer of the log of a folder, which begins with this if there is none.
 
-        ``schema``: as :func:`dtoss.log.log_schema.log_schema` has it. Another process that writes to it, and what is
+        ``schema``: as :func:`dtoss.log.log_reader.log_schema` has it. Another process that writes to it, and what is
         damaged and was acknowledged, are a StoreError. What was cut off, which never was, is told of. Without ``lease``
         the caller keeps others away.
         """

@@ -25,8 +25,16 @@ from dtoss.serve.cluster.cluster import SnapshotElsewhere
 from dtoss.serve.core.pool import ClientGone
 from dtoss.serve.core.problems import PROBLEM_TYPE, Problem, shorten
 from dtoss.serve.description import openapi_text
-from dtoss.serve.requests.cluster_requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
-from dtoss.serve.requests.front import DETAIL, MIN_SEQ, REQUEST_ID, Front, RequestIds
+from dtoss.serve.requests.front import (
+    DETAIL,
+    MIN_SEQ,
+    OTHERS_HAVE,
+    PARTIAL,
+    REQUEST_ID,
+    AnsweredTogether,
+    Front,
+    RequestIds,
+)
 from dtoss.serve.requests.hot_protocol import Desk
 from dtoss.serve.rights.sight import AS_ASKED, check_call
 from dtoss.serve.routes import (

@@ -13,8 +13,7 @@ from typing import Any
 from litestar import Litestar
 
 from dtoss.serve.auth.route_table import CALLS, OPEN
-from dtoss.serve.requests.cluster_requests import PARTIAL
-from dtoss.serve.requests.front import MIN_SEQ
+from dtoss.serve.requests.front import MIN_SEQ, PARTIAL
 from dtoss.serve.routes.schemas import LONG, OBJECT_ID, STRING, Schema, choice
 
 GROUPS = {

@@ -18,12 +18,11 @@ from dtoss.index import Index
 from dtoss.kinds.alone import table_of
 from dtoss.kinds.hit_tables import last_distance, merge_hits, renumber
 from dtoss.kinds.kind import Search
-from dtoss.locks import Lock, once
+from dtoss.locks import Lock, Recent, once
 from dtoss.partition import BALL, Blocks, Graph, Partition
 from dtoss.partitioning.partition_bounds import far_of_radius, shares_that_suffice
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
-from dtoss.recent import Recent
 
 _VIEWS = 16
 """Sets of partitions that a share keeps as indexes."""

@@ -17,11 +17,10 @@ from dtoss.compiled.notice import quiet
 from dtoss.export.targets import check_file, check_folder
 from dtoss.option import Option
 from dtoss.snapshots.manifest_fields import Columns
-from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note, warn
 from pipelines.command.terminal.option_objects import Only, option_names
 from pipelines.command.terminal.options import in_store, length_of
-from pipelines.command.terminal.output import print_table
+from pipelines.command.terminal.output import Engine, print_table
 from pipelines.engines.progress import show_step
 from pipelines.options.said_amounts import duration
 from pipelines.options.snapshot_options import TEXT, Reading

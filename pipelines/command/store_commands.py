@@ -16,13 +16,12 @@ from dtoss.compiled.notice import quiet
 from dtoss.errors import DtossError, InputError
 from dtoss.option import Option
 from pipelines.command.terminal import options
-from pipelines.command.terminal.engine_choice import IN_MEMORY, Engine, too_large
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.notes import say as windows_say
 from pipelines.command.terminal.notes import say_json as windows_say_json
 from pipelines.command.terminal.option_objects import Without, option_names
 from pipelines.command.terminal.options import Json, Snapshot, Store
-from pipelines.command.terminal.output import print_table
+from pipelines.command.terminal.output import IN_MEMORY, Engine, print_table, too_large
 from pipelines.command.terminal.store_info import facts_of_manifest, print_info, roll_back
 from pipelines.loop.exposition import Numbers
 from pipelines.options.said_amounts import duration

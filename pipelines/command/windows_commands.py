@@ -14,9 +14,9 @@ import typer
 from dtoss.errors import InputError
 from dtoss.option import Option
 from pipelines.command.terminal import options
-from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note, say, say_json
 from pipelines.command.terminal.option_objects import GroupedCommands, Without, add_commands
+from pipelines.command.terminal.output import Engine
 from pipelines.options.snapshot_options import Reading, SaidOf
 from pipelines.options.streaming import Arriving, CountingOptions, WindowSpec
 
@@ -63,8 +63,8 @@ def run(
     from pipelines.rows.delimited_frame import check_said
     from pipelines.windowing.begin_windows import Which, wanted_of
     from pipelines.windowing.explaining import told_of
-    from pipelines.windowing.move_groups import moving_of
     from pipelines.windowing.running_sets import How
+    from pipelines.windowing.window_batches import moving_of
     from pipelines.windows import count_files
 
     named = Columns(**reading.said)

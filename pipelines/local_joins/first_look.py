@@ -17,8 +17,8 @@ from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns, attribute_names, check_found, leaves, type_at
 from dtoss.snapshots.column_types import is_text
 from pipelines.rows.delimited_frame import check_said, layout_in
-from pipelines.rows.file_splits import blocks_of
 from pipelines.rows.inputs import Inputs, columns_of_log, look
+from pipelines.rows.row_sources import blocks_of
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS, crs_taken, point_of
 
 FIRST_BYTES = 1 << 20

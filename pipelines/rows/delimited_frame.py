@@ -22,7 +22,8 @@ from dtoss.rows.input_columns import Columns
 from dtoss.text.time_patterns import check_times
 from pipelines.engines.rows import Batches, one_value
 from pipelines.engines.spark_rows import numbered_tasks, struct_of
-from pipelines.rows.file_splits import (
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.row_sources import (
     LEAST,
     Piece,
     Place,
@@ -30,12 +31,11 @@ from pipelines.rows.file_splits import (
     blocks_of,
     bytes_of_task,
     cut,
+    exactly,
     folder_values,
     groups_of,
     reading,
 )
-from pipelines.rows.inputs import Inputs
-from pipelines.rows.row_sources import exactly
 from pipelines.rows.table_formats import PACKED
 from pipelines.spark.session import cores
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from dtoss.log.log_schema import META, roles_of
+from dtoss.log.log_reader import META, roles_of
 from dtoss.rows.input_columns import Columns
 from pipelines.rows.list_files import Listing, listing
 from pipelines.rows.table_files import TableFiles
@@ -72,7 +72,7 @@ class Inputs:
     types: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[TableFiles, ...] = ()  # Folders that are tables, whose log says which of their files are here
     columns: tuple[tuple[str, ...], ...] = ()  # Parquet: the names of the columns in each file
-    # Of segments of a log, which column is what (:func:`dtoss.log.log_schema.roles_of`); None of other files
+    # Of segments of a log, which column is what (:func:`dtoss.log.log_reader.roles_of`); None of other files
     roles: Mapping[str, str] | None = None
 
     @property

@@ -15,8 +15,8 @@ from dtoss.rows.json_values import BATCH_ROWS, Kind, batches_of_block, kinds_of_
 from dtoss.snapshots.column_types import stored_type, type_named
 from pipelines.engines.rows import Batches, one_value
 from pipelines.engines.spark_rows import numbered_tasks
-from pipelines.rows.file_splits import LEAST, Piece, Place, blocks_of, folder_values, groups_in, reading
 from pipelines.rows.inputs import Inputs
+from pipelines.rows.row_sources import LEAST, Piece, Place, blocks_of, folder_values, groups_in, reading
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
 if TYPE_CHECKING:

@@ -30,9 +30,8 @@ from dtoss.watch.index.index_changes import PATIENCE, Background
 from dtoss.watch.processing.watch_commit import commit_batch, worth_a_commit
 from dtoss.watch.processing.watch_plan import USUAL_GAP, Options, Plan, plan_batch, set_back, settings_of
 from dtoss.watch.processing.watch_task import TaskResult, judge
-from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.sharded_batch import commit_on_workers, run_judged, said_by
-from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events, told_by_task
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events, sent_to_workers, told_by_task
 from dtoss.watch.subscriptions.known_columns import asked_space, check_space
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings

@@ -20,7 +20,7 @@ from dtoss.windows.storage.group_placement import Placement, placement_of
 from dtoss.windows.storage.sets import current_of, sets_of
 from dtoss.windows.storage.window_document import Document, Home, head_of
 from pipelines.windowing.begin_windows import stands_for
-from pipelines.windowing.move_groups import Moving
+from pipelines.windowing.window_batches import Moving
 
 if TYPE_CHECKING:
     from ceps.streams.fusion import Fusion

@@ -1,4 +1,4 @@
-"""Windows of a name that are being run: their set, and beside it the one that is to take over."""
+"""Windows of a name that are being run: their set, the one that is to take over, and how long results are kept."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dtoss.commits.offsets import Ledger, Source
+from dtoss.errors import InputError
 from dtoss.watch.watch_settings import Settings
-from dtoss.windows.durations import time_text
+from dtoss.windows.durations import duration_of, duration_text, time_text
 from dtoss.windows.migration.begin_set import begin_next, same_watermark
 from dtoss.windows.migration.migration_text import under_way
-from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settle_sets
-from dtoss.windows.migration.take_over import give_up, read_by_all
-from dtoss.windows.state.result_retention import retained_of
+from dtoss.windows.migration.take_over import count_batch, first_of, follow, give_up, read_by_all, settle_sets
+from dtoss.windows.spec import Spec
 from dtoss.windows.storage.sets import Sets, coming_of, current_of, sets_of
 from dtoss.windows.storage.spec_file import read_spec
 from dtoss.windows.storage.window_document import Home
@@ -22,8 +22,7 @@ from dtoss.windows.storage.window_plan import Options
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.rows.position_frame import Positions
 from pipelines.windowing.begin_windows import Stands, fixed_for
-from pipelines.windowing.move_groups import Moving
-from pipelines.windowing.window_batches import Windowing
+from pipelines.windowing.window_batches import Moving, Windowing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,3 +170,22 @@ def running_of(home: Home, stands: Stands, how: How) -> Running:
 
 def _nothing(ran: Ran) -> None:
     """Tell nobody."""
+
+
+def retained_of(text: str | None, spec: Spec) -> int | None:
+    """Return for how long results are kept, in microseconds; None where all are.
+
+    ``text``: A duration such as ``7d``, or None.
+    """
+    if text is None:
+        return None
+    try:
+        found = duration_of(text, "--retain")
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if found < spec.late:
+        raise InputError(
+            f"--retain is {text.strip()} and --late {duration_text(spec.late)}: an end may change until then; keep "
+            f"{duration_text(spec.late)} or more"
+        )
+    return found

@@ -12,7 +12,7 @@ from dtoss.serve.core.open_streams import OpenStreams
 from dtoss.serve.core.pool import ClientGone, Pool, Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import PACES
-from dtoss.serve.events.event_chunks import Part, nothing, parts_of
+from dtoss.serve.events.event_reader import Part, nothing, parts_of
 from dtoss.watch.events.event_log import told_events
 from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.watch_document import head_of

@@ -27,7 +27,7 @@ from dtoss.serve.map.subscriptions_in_view import SubscriptionPlaces, marks_of
 from dtoss.serve.tiles.tiling import length_unit
 from dtoss.tiles.map_frame import Frame
 from dtoss.watch.events.event_counts import tally_of
-from dtoss.watch.events.event_files import PLACE_COLUMNS, read_events
+from dtoss.watch.events.event_log import PLACE_COLUMNS, read_events
 from dtoss.watch.events.folded_list import contents_of
 from dtoss.watch.events.watch_document import Document, document_of, head_of
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, POLYGON, WANTS

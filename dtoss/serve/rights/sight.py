@@ -36,7 +36,7 @@ from dtoss.serve.auth.route_table import ADMINS, CALLS, GETS_NOTHING, GETS_SUMS,
 from dtoss.serve.auth.tokens import ADMIN, ADMITTED, AGGREGATES, EVERYBODY, Token
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.events.event_chunks import Own
+from dtoss.serve.events.event_reader import Own
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.watch.subscription import AROUND, said_of_stay
 from dtoss.watch.subscriptions.subscription_files import Read

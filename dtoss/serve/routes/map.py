@@ -20,12 +20,11 @@ from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, answer_of_now
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.map.live_streams import TO_ALL, TO_SOME, TO_SUMS
 from dtoss.serve.map.map_files import PageFiles
-from dtoss.serve.map.map_state import RATE_DIGITS
+from dtoss.serve.map.map_state import RATE_DIGITS, TO_ALL, TO_SOME, TO_SUMS
 from dtoss.serve.map.subscriptions_in_view import MOST_SHOWN, FenceSource
 from dtoss.serve.map.watch_activity import fence_told
-from dtoss.serve.requests import event_sse
+from dtoss.serve.requests import chunked_responses
 from dtoss.serve.requests.served_watch import no_watch
 from dtoss.serve.rights.sight import check_own, condition_as_asked, seen_map, sight_of, token_of
 from dtoss.serve.routes.parameters import Snapshot
@@ -212,17 +211,17 @@ class _Events(ASGIResponse):
         stream = live.open(TO_ALL if not token.narrowed else TO_SUMS if token.sums else TO_SOME)
         try:
             with (
-                event_sse.listening(self._request, stream.woken) as gone,
+                chunked_responses.listening(self._request, stream.woken) as gone,
                 self._state.doors.listening(token, stream.end),
             ):
-                await event_sse.begin(scope, send)
+                await chunked_responses.begin(scope, send)
                 event = stream.beginning()
                 while not gone.done() and not live.ending and not stream.over:
                     if event:
                         async with asyncio.timeout(patience):
                             await send({"type": "http.response.body", "body": event, "more_body": True})
-                    woken = await event_sse.was_woken(stream.woken, quiet)
-                    event = stream.following() if woken else event_sse.NOTHING_NEW
+                    woken = await chunked_responses.was_woken(stream.woken, quiet)
+                    event = stream.following() if woken else chunked_responses.NOTHING_NEW
                 if not gone.done():
                     await send({"type": "http.response.body", "body": b""})
         except TimeoutError:

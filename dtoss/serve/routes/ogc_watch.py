@@ -20,8 +20,14 @@ from dtoss.serve.auth.tokens import Token
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Sizes
-from dtoss.serve.events.event_chunks import EventFilter, pieces_of
-from dtoss.serve.events.event_reader import FROM_BEGINNING, beginning_of, cursor_in, wanted_behind
+from dtoss.serve.events.event_reader import (
+    FROM_BEGINNING,
+    EventFilter,
+    beginning_of,
+    cursor_in,
+    pieces_of,
+    wanted_behind,
+)
 from dtoss.serve.map.subscriptions_in_view import Fences, SubscriptionPlaces
 from dtoss.serve.ogc.collections import ZONE_SHAPES, Collection, Page, feature
 from dtoss.serve.ogc.pages_by_id import DEGREES, DRAWN_AT_ONCE, Box, as_json, reach_into

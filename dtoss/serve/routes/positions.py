@@ -18,7 +18,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.errors import DtossError, InputError
 from dtoss.fresh.intake import ANSWER_SECONDS, Away, Busy, Receipt
-from dtoss.log.log_schema import log_schema, roles_of
+from dtoss.log.log_reader import log_schema, roles_of
 from dtoss.log.read_upto import LONGEST_SOURCE, read_upto
 from dtoss.rows.incoming import Incoming, Judgement
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of

@@ -17,9 +17,8 @@ from dtoss.serve.answers.responses import Asker, Ready, answer_of_now, header_of
 from dtoss.serve.bulk.request_bodies import Bodies, of_bytes
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.events.event_chunks import EventFilter
-from dtoss.serve.events.event_reader import Reading, beginning_of, page_behind
-from dtoss.serve.requests.event_sse import EventStream
+from dtoss.serve.events.event_reader import EventFilter, Reading, beginning_of, page_behind
+from dtoss.serve.requests.chunked_responses import EventStream
 from dtoss.serve.requests.front import REQUEST_ID
 from dtoss.serve.requests.served_watch import (
     add_subscriptions,

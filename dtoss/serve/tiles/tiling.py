@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.space import NO_CRS, Space
 from dtoss.index import Index
-from dtoss.locks import Lock, once
+from dtoss.locks import Lock, Recent, once
 from dtoss.partitioning.regions import Regions
-from dtoss.recent import Recent
 from dtoss.tiles.cell_tiles import (
     CELL_LIMITS,
     MOST_UNCERTIFIED,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from threading import Lock
 
 from dtoss.errors import InputError, StoreError
-from dtoss.recent import Recent
+from dtoss.locks import Recent
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.windows.query.window_query import Windows, open_windows

@@ -25,7 +25,7 @@ from dtoss.commits.table import remove_orphans
 from dtoss.erasure.forgotten import Mentions, among, without_mentions
 from dtoss.watch.events.event_compaction import HOUR_US, FoldedWriter, write_listed
 from dtoss.watch.events.event_counts import added, encoded_tally, read_tally
-from dtoss.watch.events.event_files import read_events
+from dtoss.watch.events.event_log import read_events
 from dtoss.watch.events.folded_list import Aside, Contents, carried_on, contents_of, write_contents
 from dtoss.watch.events.readers import Cursor, readers
 from dtoss.watch.events.watch_document import Document, dated, documents, head_of

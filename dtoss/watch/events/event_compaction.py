@@ -25,7 +25,7 @@ from dtoss.commits.chain import COMMITS, Chain, log_of, silent
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.commits.log_compaction import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal, clear_passing, fold
 from dtoss.watch.events.event_counts import added, counted, encoded_tally, read_tally
-from dtoss.watch.events.event_files import read_events
+from dtoss.watch.events.event_log import read_events
 from dtoss.watch.events.folded_list import Contents, FoldedFile, commit_contents, contents_of
 from dtoss.watch.events.readers import Cursor, readers
 from dtoss.watch.events.watch_document import Document, dated, documents, head_of

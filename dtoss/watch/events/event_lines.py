@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.names import DEFAULT_NAME, position_names
-from dtoss.watch.events.event_files import EVENT_COLUMNS
-from dtoss.watch.events.event_log import EventPart
+from dtoss.watch.events.event_log import EVENT_COLUMNS, EventPart
 from dtoss.watch.events.event_log import events as tables_of_events
 from dtoss.watch.events.readers import Cursor
 from dtoss.watch.events.watch_document import begun_watch

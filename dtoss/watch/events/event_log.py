@@ -1,4 +1,4 @@
-"""Events in their order, each once: from folded files, then from those of each batch; and which these are.
+"""Events in their order, each once, from folded files, then those of each batch; a file is opened with a check.
 
 Events as they are committed: asked for again and again, each time from where the last answer ended.
 """
@@ -8,17 +8,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from dtoss.commits.file_entry import FileEntry, Missing
+from dtoss.commits.columnar_files import decoding
+from dtoss.commits.file_entry import FileEntry, Missing, open_entry
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.events.event_files import Asked, read_events
 from dtoss.watch.events.folded_list import Contents, contents_of
 from dtoss.watch.events.readers import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.watch_document import Document, documents, head_of
-from dtoss.watch.processing.event_table import EVENT_KINDS
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, EVENT_KINDS, OTHER_COLUMN, OTHER_PLACE
 from dtoss.watch.watch_folder import EVENTS, Home
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 @dataclass(frozen=True)
@@ -237,3 +243,99 @@ def event_paths(home: Home, after: Cursor | None = None) -> list[str]:
     for document in documents(home, first, view.head.number):
         names += [file.name for file in document.events if file.rows]
     return [home.folder.path(EVENTS, name) for name in names]
+
+
+EVENT_COLUMNS = (
+    "batch",
+    "number",
+    "subscription",
+    "version",
+    "kind",
+    "object",
+    "t",
+    "x",
+    "y",
+    "distance",
+    "reason",
+    "meta",
+    *CROSS_COLUMNS,
+    OTHER_COLUMN,
+    *OTHER_PLACE,
+)
+"""Of files of events, the last five only where a subscription wanted crosses or pairs; others are carried along."""
+PLACE_COLUMNS = ("x", "y", "distance", *OTHER_PLACE)
+"""Those that say where objects are."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which events are wanted."""
+
+    after: Cursor  # Events behind this one
+    until: Cursor | None = None  # Events up to this one; all when None
+    subscription: str | None = None  # Of this subscription; of all when None
+    kinds: tuple[str, ...] | None = None  # Of these kinds; of all when None
+
+    def filter(self, after: Cursor, first: Cursor | None, last: Cursor) -> ds.Expression | None:
+        """Return what rows of a file must satisfy; None for all.
+
+        ``first``, ``last``: bounds of the file's events; the first is None where it is not known.
+        """
+        batch, number = pc.field("batch"), pc.field("number")
+        parts = []
+        if first is None or first <= after:
+            parts.append((batch > after.batch) | ((batch == after.batch) & (number > after.number)))
+        if self.until is not None and self.until < last:
+            parts.append((batch < self.until.batch) | ((batch == self.until.batch) & (number <= self.until.number)))
+        if self.subscription is not None:
+            parts.append(pc.field("subscription") == self.subscription)
+        if self.kinds is not None:
+            parts.append(pc.field("kind").isin(list(self.kinds)))
+        if not parts:
+            return None
+        found = parts[0]
+        for part in parts[1:]:
+            found = found & part
+        return found
+
+
+def read_events(
+    home: Home, file: FileEntry, wanted: ds.Expression | None = None, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file of events in their order, a row group or less at a time.
+
+    ``wanted``: what rows must satisfy; groups whose statistics exclude it are not read; ``columns``: those to read; all
+    when None.
+    """
+    path = home.folder.path(EVENTS, file.name)
+    source = open_entry(home.folder, EVENTS, file)
+    with decoding(path):
+        footer = pq.read_metadata(source)
+        if footer.num_rows != file.rows:
+            raise ValueError(f"it has {footer.num_rows:,} rows, its commit says {file.rows:,}")
+        if footer.num_rows == 0:
+            return
+        source.seek(0)
+        if wanted is None:
+            reader = pq.ParquetFile(source, metadata=footer, page_checksum_verification=True)
+            for group in range(footer.num_row_groups):
+                yield reader.read_row_group(group, columns=columns, use_threads=False)
+            return
+        import pyarrow.dataset as ds  # it loads pandas
+
+        form = ds.ParquetFileFormat(
+            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        )
+        fragment = form.make_fragment(source)
+        kept = fragment.subset(filter=wanted)
+        if not kept.row_groups:
+            return
+        found = kept.scanner(
+            schema=fragment.physical_schema,
+            columns=None if columns is None else list(columns),
+            filter=wanted,
+            use_threads=False,
+        )
+        for batch in found.to_batches():
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])

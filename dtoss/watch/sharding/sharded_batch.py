@@ -23,8 +23,7 @@ from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import JudgedRows, TaskResult, WordCounts, judge
 from dtoss.watch.sharding.layout_files import open_routing, read_batch, write_batch
 from dtoss.watch.sharding.routing_grid import RoutingGrid, cells_of
-from dtoss.watch.sharding.sent_rows import sent_to_workers
-from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events, told_by_task
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events, sent_to_workers, told_by_task
 from dtoss.watch.watch_folder import LAYOUTS, LOAD, Home
 from dtoss.watch.watch_settings import Rows
 from dtoss.watch.words.messages import Vocabulary, messages_of, vocabulary_of

@@ -21,7 +21,7 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, checked_bytes, open_entry
 from dtoss.errors import StoreError
-from dtoss.recent import Recent
+from dtoss.locks import Recent
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA, with_later_columns
 from dtoss.watch.watch_folder import CHANGES, Home
 

@@ -6,7 +6,7 @@ import time
 from itertools import islice
 from typing import Any
 
-from dtoss.brokers.clients import IN_FLIGHT, LONGEST_TOPIC, close_mqtt, connect_mqtt, need_mqtt
+from dtoss.brokers import IN_FLIGHT, LONGEST_TOPIC, close_mqtt, connect_mqtt, need_mqtt
 from dtoss.client.endpoint import Access, Place, printable
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError

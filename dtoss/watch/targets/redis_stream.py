@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dtoss.brokers.clients import WRONG, RedisClient, why_of
+from dtoss.brokers import WRONG, RedisClient, why_of
 from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError

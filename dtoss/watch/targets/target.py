@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, Protocol, cast
 
-from dtoss.brokers.schemes import endpoint_at
+from dtoss.brokers import endpoint_at
 from dtoss.client.endpoint import Access
 from dtoss.errors import DtossError
 from dtoss.watch.events.event_lines import Lines

@@ -13,8 +13,7 @@ from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.windows.backfill.recount import Rebuild, recount
 from dtoss.windows.durations import time_text
-from dtoss.windows.processing.window_commit import batch_of, ledger_after, said_of
-from dtoss.windows.processing.window_task import MapResult, ReduceResult
+from dtoss.windows.processing.window_task import MapResult, ReduceResult, batch_of, ledger_after, said_of
 from dtoss.windows.state.hour_files import hours_of
 from dtoss.windows.state.state_files import PARTS, listed_after
 from dtoss.windows.storage.spec_file import FixedSpec

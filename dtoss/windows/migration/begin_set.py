@@ -41,7 +41,7 @@ from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.backfill.recount import reach_of
 from dtoss.windows.durations import duration_text
-from dtoss.windows.processing.window_commit import said_of
+from dtoss.windows.processing.window_task import said_of
 from dtoss.windows.spec import LAST_TIME, Spec
 from dtoss.windows.state.object_state import StepResult, step_objects
 from dtoss.windows.state.state_files import (
@@ -62,7 +62,7 @@ from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, WINDOWS_KIND,
 from dtoss.windows.storage.window_plan import Options, Plan, as_it_stands
 from dtoss.windows.trajectories.fold_horizon import memory_of
 from dtoss.windows.trajectories.known_rows import ObjectState
-from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.trajectories.map_step import WindowRows
 from dtoss.windows.watermark import IN_FUTURE, PaneCounts, add_counts, watermark_of
 
 _NOTHING = dict.fromkeys(("rows", "counted", "losers", "jumps", "quarantined", "results", "revised"), 0)

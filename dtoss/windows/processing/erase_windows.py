@@ -15,7 +15,7 @@ from dtoss.commits.columnar_files import read_rejected
 from dtoss.commits.log_compaction import clear_passing
 from dtoss.erasure.forgotten import Mentions, among, without_mentions
 from dtoss.windows.processing.hour_compaction import written_aside
-from dtoss.windows.processing.window_commit import said_of
+from dtoss.windows.processing.window_task import said_of
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.hour_files import Hours, commit_hours, hours_of
 from dtoss.windows.state.state_files import object_states, write_objects

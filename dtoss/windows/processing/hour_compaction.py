@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import encode_parquet, read_parquet
 from dtoss.commits.file_entry import FileEntry, write_entry
-from dtoss.recent import Recent
+from dtoss.locks import Recent
 from dtoss.windows.query.open_files import ResultFile, last_words
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.hour_files import (

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
 from dtoss.commits.verify_report import commits_from
-from dtoss.locks import Lock
-from dtoss.recent import Recent
+from dtoss.locks import Lock, Recent
 from dtoss.windows.aggregation.pane_state import Columns, PaneState
 from dtoss.windows.aggregation.windows_at_watermark import Backwards, sums_before
 from dtoss.windows.spec import Spec

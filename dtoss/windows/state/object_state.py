@@ -28,9 +28,8 @@ from dtoss.windows.state.state_files import (
 from dtoss.windows.storage.window_document import Part
 from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState, labels_from, newest
-from dtoss.windows.trajectories.map_step import ObjectsStep, objects_step
+from dtoss.windows.trajectories.map_step import ObjectsStep, WindowRows, objects_step
 from dtoss.windows.trajectories.silent_objects import Others
-from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.watermark import horizon_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import typer
 
 from pipelines.command.history import maintain_history, query_history
 from pipelines.command.history.query_history import PastHistory
-from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.option_objects import GroupedCommands, Only, Without, add_commands
 from pipelines.command.terminal.options import Json
+from pipelines.command.terminal.output import Engine
 from pipelines.options.snapshot_options import Merging, Reading, SnapshotOptions
 
 if TYPE_CHECKING:

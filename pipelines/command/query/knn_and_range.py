@@ -9,11 +9,10 @@ from dtoss.snapshots.manifest_fields import Columns
 from pipelines.command.query.many_places import join_places, target_of
 from pipelines.command.query.one_place import columns_for, index_of, print_count, print_hits, print_near
 from pipelines.command.query.query_options import Filter, Form, PlacesFile, Reach, Target, Zones
-from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without, option_names
 from pipelines.command.terminal.options import At, MaxDistance, Radius, in_store
-from pipelines.command.terminal.output import start_spark
+from pipelines.command.terminal.output import Engine, start_spark
 
 Spark = Annotated[Engine, Without(["engine"])]
 

@@ -17,7 +17,7 @@ from pipelines.command.terminal.output import start_spark
 
 if TYPE_CHECKING:
     from dtoss.rows.input_columns import Columns
-    from pipelines.command.terminal.engine_choice import Engine
+    from pipelines.command.terminal.output import Engine
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 

@@ -14,11 +14,10 @@ from dtoss.errors import InputError
 from dtoss.option import Option
 from pipelines.command.query.many_places import target_of
 from pipelines.command.query.query_options import Form
-from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without
 from pipelines.command.terminal.options import Carry, Check, Snapshot, Store
-from pipelines.command.terminal.output import start_spark
+from pipelines.command.terminal.output import Engine, start_spark
 
 
 def sql(

@@ -13,9 +13,9 @@ from dtoss.names import DEFAULT_NAME
 from dtoss.option import Option
 from dtoss.plain_numbers import is_whole
 from pipelines.command.terminal import options
-from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without
+from pipelines.command.terminal.output import Engine
 from pipelines.options.snapshot_options import Reading
 from pipelines.options.streaming import Arriving, SpreadWishes, WatchOptions
 

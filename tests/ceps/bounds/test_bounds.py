@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bench.ceps.exact import exact_plan
 from ceps import InfeasibleError, Patterns, ServerType
-from ceps.bounds.configurations import configuration_bound
-from ceps.bounds.lower_bounds import fleet_bound, hourly_bound, next_fleet_cost
+from ceps.bounds.lower_bounds import configuration_bound, fleet_bound, hourly_bound, next_fleet_cost
 from ceps.model.problem import build_problem
 from ceps.planners.fleets import cheapest_fleet, fleet_cost, fleets_between
 from tests.ceps import oracles

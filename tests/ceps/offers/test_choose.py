@@ -14,8 +14,8 @@ from ceps import InfeasibleError, Patterns, ServerType, Terms
 from ceps.model.problem import build_problem
 from ceps.offers.market import with_few_types
 from ceps.offers.mixed import mixed_bound
+from ceps.offers.paying import overload_without, zone_of
 from ceps.offers.payment import cheapest_way, priced, schedule_of
-from ceps.offers.zones import overload_without, zone_of
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
 from tests.ceps.oracles import partitions_of
 from tests.examples import examples

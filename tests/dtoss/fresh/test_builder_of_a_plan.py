@@ -18,7 +18,7 @@ from dtoss.errors import StoreError
 from dtoss.fresh.builder import Fresh, first_generation, generations_of, keep_right, stand_by
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.shared_folder import shared_path
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import log_schema
 from dtoss.log.log_writer import LogWriter
 from dtoss.snapshots.store import Store
 

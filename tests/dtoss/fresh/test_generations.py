@@ -11,7 +11,7 @@ import pytest
 import dtoss
 from dtoss.fresh.builder import Fresh, expired_rows, generations_of
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import log_schema
 from dtoss.log.log_writer import LogWriter
 from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.store import Store

@@ -27,8 +27,7 @@ from dtoss.errors import StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.generations import Generations
 from dtoss.fresh.standing import LATE, NEWER, UNCHANGED, judge
-from dtoss.log.log_reader import LogReader
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import LogReader, log_schema
 from dtoss.log.log_writer import LogWriter
 from dtoss.opening import open_index
 from dtoss.snapshots.store import Store

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from dtoss.commits.offsets import Ledger
 from dtoss.log.disk import Disk
-from dtoss.log.log_reader import LogReader
-from dtoss.log.log_schema import META
+from dtoss.log.log_reader import META, LogReader
 from dtoss.log.log_writer import LogWriter
 
 ROLES = {"id": "id", "x": "lon", "y": "lat", "time": "t", "deleted": "deleted"}

@@ -7,7 +7,7 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.log.log_schema import log_schema, roles_of
+from dtoss.log.log_reader import log_schema, roles_of
 from dtoss.snapshots.store import Store
 from pipelines.rebuild import rebuild
 

@@ -10,8 +10,7 @@ import pytest
 
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError, StoreError
-from dtoss.log.log_reader import LogReader
-from dtoss.log.log_schema import roles_of
+from dtoss.log.log_reader import LogReader, roles_of
 from dtoss.log.log_writer import LogWriter
 from dtoss.log.segment_names import ask_to_seal, is_asked
 from dtoss.snapshots.xxh64 import xxh64

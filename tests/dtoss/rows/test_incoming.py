@@ -11,7 +11,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from dtoss.log.log_schema import log_schema, roles_of
+from dtoss.log.log_reader import log_schema, roles_of
 from dtoss.rows.incoming import Incoming
 from dtoss.rows.input_columns import REASON, columns_of, types_of
 from dtoss.snapshots.manifest_fields import Wishes

@@ -16,7 +16,7 @@ import pytest
 import dtoss
 from dtoss.fresh.generations import publish
 from dtoss.fresh.standing import merge_rows, standing_of
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import log_schema
 from dtoss.serve.answers.open_snapshots import OPEN_GENERATIONS
 from dtoss.serve.auth.route_table import CALLS, READER
 from dtoss.serve.core.server_settings import Paces

@@ -21,8 +21,7 @@ from dtoss.windows.keys import Keys
 from dtoss.windows.query.wide import answer_of
 from dtoss.windows.spec import LAST_TIME, Spec
 from dtoss.windows.trajectories.known_rows import ObjectState
-from dtoss.windows.trajectories.map_step import objects_step
-from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.trajectories.map_step import WindowRows, objects_step
 from dtoss.windows.trajectories.visitors import last_visits
 from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, horizon_of, watermark_of
 

@@ -36,7 +36,7 @@ from dtoss.windows.storage.keys_file import keys_from, of_regions, of_sites, wri
 from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_document import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
-from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.trajectories.map_step import WindowRows
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.windows.plain import Plain, accepted
 from tests.dtoss.windows.real_cases import CASES, Case, real_rows

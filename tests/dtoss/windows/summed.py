@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.windows.patches import KEY_GROUPS, columns_of, group_of
-from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.trajectories.map_step import WindowRows
 from tests.dtoss.windows.brute import PERCENTS, SPEEDS, bins, shown
 
 

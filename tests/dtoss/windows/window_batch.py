@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.windows.backfill.backfill_commit import commit_rebuild
-from dtoss.windows.processing.window_commit import commit_batch
-from dtoss.windows.processing.window_task import run_task
+from dtoss.windows.processing.window_task import commit_batch, run_task
 
 
 def run_batch(plan, rows):

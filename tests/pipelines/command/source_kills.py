@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import dtoss
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import log_schema
 from dtoss.log.log_writer import LogWriter
 from tests.dtoss.serve.processes.fresh_server import fresh_server
 from tests.pipelines.command.watch.deliver_kills import broker_of

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.command.terminal.engine_choice import IN_MEMORY, Engine, expected_bytes
+from pipelines.command.terminal.output import IN_MEMORY, Engine, expected_bytes
 from pipelines.rows.inputs import look
 from tests.pipelines.command.processes import commands_without
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.command.terminal.engine_choice import Engine
+from pipelines.command.terminal.output import Engine
 
 JOBS = sorted((Path(__file__).parents[3] / "pipelines").glob("[a-z]*.py"))
 """Without ``__init__.py``."""

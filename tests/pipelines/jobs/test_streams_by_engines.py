@@ -21,8 +21,8 @@ from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.watch_batches import Rowwise
 from pipelines.windowing.backfill_run import rebuild_windows
 from pipelines.windowing.begin_windows import Which
-from pipelines.windowing.move_groups import moving_of
 from pipelines.windowing.running_sets import How
+from pipelines.windowing.window_batches import moving_of
 from pipelines.windows import run_windows
 from tests.dtoss.watch.streams import SPHERE, change, random_asked, random_rows
 from tests.pipelines.jobs.test_streams_in_process import BAD, SITES, write

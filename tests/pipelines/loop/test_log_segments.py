@@ -11,8 +11,7 @@ import pytest
 
 import dtoss
 from dtoss.commits.offsets import Ledger
-from dtoss.log.log_reader import Gone, LogReader
-from dtoss.log.log_schema import log_schema, roles_of
+from dtoss.log.log_reader import Gone, LogReader, log_schema, roles_of
 from dtoss.log.log_writer import LogWriter
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store

@@ -14,8 +14,8 @@ from dtoss.delimited.records import Dialect
 from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns
 from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, text_by_spark, text_tasks
-from pipelines.rows.file_splits import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
 from pipelines.rows.inputs import Inputs, look
+from pipelines.rows.row_sources import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
 from tests.examples import examples
 
 HERE = fs.LocalFileSystem()

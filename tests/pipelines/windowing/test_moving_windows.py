@@ -15,7 +15,7 @@ from dtoss.errors import InputError
 from dtoss.windows.storage.group_placement import Load, as_json, even, placement_of
 from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, FILE_KINDS, Home, head_of
 from pipelines.windowing import window_batches
-from pipelines.windowing.move_groups import day_pattern, moving_of, placed
+from pipelines.windowing.window_batches import day_pattern, moving_of, placed
 from pipelines.windows import run_windows
 from tests.dtoss.windows.storage.kept import ALL, PLANE, SECOND, SITES, begin, commit, made, spec
 

@@ -15,7 +15,7 @@ import dtoss
 from dtoss.fresh.generations import publish
 from dtoss.fresh.intake import Away, Busy
 from dtoss.fresh.standing import merge_rows, standing_of
-from dtoss.log.log_schema import log_schema
+from dtoss.log.log_reader import log_schema
 from dtoss.serve.core.server_settings import Paces
 from dtoss.serve.reload.prepare import head_of, prepare
 from dtoss.snapshots.store import Store

@@ -14,7 +14,7 @@ import pytest
 
 from dtoss.serve.core.server_settings import PACES, Limits, Paces, Sizes
 from dtoss.serve.events import event_reader, tail
-from dtoss.serve.events.event_chunks import pieces_of
+from dtoss.serve.events.event_reader import pieces_of
 from dtoss.watch.events.event_compaction import fold_events, retain
 from dtoss.watch.events.event_lines import line_column
 from dtoss.watch.events.event_log import events as told_tables

@@ -12,7 +12,7 @@ import pytest
 
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits, Paces
-from dtoss.serve.map.live_streams import Kind, Live
+from dtoss.serve.map.map_state import Kind, Live
 from tests.dtoss.serve.processes.started import dialled, get
 from tests.dtoss.serve.served import Asker, Doors, running, served_of, town, turn, until
 

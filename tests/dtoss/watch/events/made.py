@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dtoss.geometry.space import Space
-from dtoss.watch.events import event_files
+from dtoss.watch.events import event_log
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import EVENTS, QUARANTINED, STATE, Home
 from dtoss.watch.watch_settings import Settings
@@ -23,8 +23,8 @@ WORDS = pa.dictionary(pa.int32(), pa.string())
 
 def files_opened(monkeypatch):
     """Return a list that grows by the name of each file of events that is opened from now on."""
-    opened, real = [], event_files.open_entry
-    monkeypatch.setattr(event_files, "open_entry", lambda *file: opened.append(file[-1].name) or real(*file))
+    opened, real = [], event_log.open_entry
+    monkeypatch.setattr(event_log, "open_entry", lambda *file: opened.append(file[-1].name) or real(*file))
     return opened
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from dtoss.commits.offsets import Source
 from dtoss.windows.migration.begin_set import begin_next
-from dtoss.windows.migration.parallel_sets import count_batch, first_of
-from dtoss.windows.migration.take_over import read_by_all
+from dtoss.windows.migration.take_over import count_batch, first_of, read_by_all
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import of_sites, write_keys
 from dtoss.windows.storage.sets import current_home, sets_of

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dtoss.windows.migration.parallel_sets import settle_sets
+from dtoss.windows.migration.take_over import settle_sets
 from dtoss.windows.processing.windows_tables import clear_sets, verify_windows
 from dtoss.windows.storage.sets import current_home, sets_of
 from dtoss.windows.storage.window_document import Home, head_of

@@ -11,10 +11,9 @@ from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.windows.migration.migration_text import change_of, under_way
-from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settle_sets
-from dtoss.windows.migration.take_over import give_up, read_by_all
+from dtoss.windows.migration.take_over import count_batch, first_of, follow, give_up, read_by_all, settle_sets
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.window_commit import commit_batch
+from dtoss.windows.processing.window_task import commit_batch
 from dtoss.windows.processing.windows_tables import clear_sets, table_of, verify_windows
 from dtoss.windows.state.hour_files import Steps
 from dtoss.windows.storage.sets import current_home, sets_of

@@ -14,7 +14,7 @@ from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_document import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
-from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.trajectories.map_step import WindowRows
 from tests.dtoss.windows.brute import SPEEDS, World
 from tests.dtoss.windows.window_batch import run_batch
 

@@ -10,7 +10,7 @@ import pytest
 
 from dtoss.commits.columnar_files import REJECTED
 from dtoss.windows.processing.window_task import set_aside
-from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.trajectories.map_step import WindowRows
 
 IDS = ['a "b"\n\\é', "", "a,b", 'a "b"\n\\é']
 PLACES = [[1.0, -0.0], [1e-9, 1e22], [-179.999, 0.1 + 0.2], [5.0, 5.0]]

@@ -12,7 +12,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from dtoss.recent import Recent
+from dtoss.locks import Recent
 from dtoss.windows.keys import h3_keys
 from dtoss.windows.query.open_files import first_due
 from dtoss.windows.query.wide import Names

@@ -16,7 +16,7 @@ from dtoss.commits.file_entry import HASHED_BYTES, FileEntry, write_entry
 from dtoss.commits.offsets import Source
 from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError, StoreError
-from dtoss.recent import Recent
+from dtoss.locks import Recent
 from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.query.open_files import ResultFile
 from dtoss.windows.storage.keys_file import of_sites, read_keys, write_keys
