@@ -15,9 +15,10 @@ from pathlib import Path
 from textwrap import fill as fill_lines
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from bench.experiments.claims import tables_by_paper, value_of
+from bench.experiments.claims import tables_by_paper, values_of
 from bench.experiments.results import PAPERS, Results, experiments, grid, markdown, module_of, read, table_names
 from datasets.tables.command import run, say
 
@@ -35,6 +36,8 @@ that stands beside it. Where the paper's number is rounded, or read from its tex
 - *better*: as written it does not, or it is not built, and what dtoss does instead keeps it.
 - *does not*: neither does.
 - *cannot be tested here*: nothing here measures it, and the row says why.
+- *on the edge*: one run alone would say otherwise. Where a table was made by several (`--repeat`), medians decide, and
+  the least and the most of the runs stand behind them.
 - *open*: its table has not been made yet; the section of the benchmarks that is named speaks of it.
 
 One machine of two cores stands for clusters, and a simulator for Storm. So rates of machines are never compared with
@@ -76,11 +79,24 @@ def fill(text: str, known: dict[str, Results]) -> str:
 def drawing(results: Results) -> str:
     """Return what an experiment draws, and how it was made."""
     if results.size:
-        how = f"`python -m bench.run {results.experiment} --size {results.size}`, {results.commit}, {results.machine}."
+        runs = results.each_run
+        again, differ = (f" --repeat {len(runs)}", _differ(results)) if len(runs) > 1 else ("", "")
+        command = f"python -m bench.run {results.experiment} --size {results.size}{again}"
+        took = f", {results.seconds:,.0f} s of processor time" if results.seconds else ""
+        how = f"`{command}`, {results.commit}, {results.machine}{took}.{differ}"
     else:
         how = _origin(results, f"python -m bench.run {results.experiment}")
     data = f" {results.data}." if results.data else ""
     return f"{_lines(how + data)}\n\n{module_of(results.experiment).draw(results)}"
+
+
+def _differ(results: Results) -> str:
+    """Return how far apart the runs of a table lie."""
+    found = {row.runs: abs(row.y) for row in results.rows if len(set(row.runs)) > 1 and np.isfinite(row.runs).all()}
+    ranges = [np.ptp(runs) / middle for runs, middle in found.items() if middle]
+    if not ranges:
+        return " All runs found the same."
+    return f" Where its runs differ, they lie {np.median(ranges):.1%} apart, {max(ranges):.1%} at the worst point."
 
 
 def one_of(results: Results, figure: str, corner: str) -> str:
@@ -106,7 +122,7 @@ def readme_rows(known: dict[str, Results]) -> str:
     """Return the rows of README: texts of `bench/readme.toml`, numbers of the tables."""
     rows = []
     for row in tomllib.loads(README.read_text(encoding="utf-8"))["row"]:
-        numbers = [value_of(chosen, known[row["experiment"]]) for chosen in row["numbers"]]
+        numbers = [np.median(values_of(chosen, known[row["experiment"]])) for chosen in row["numbers"]]
         command = f"`python -m bench.run {row['experiment']}`"
         rows.append([row["what"], row["ratio"].format(*numbers), f"{row['against']}; {command}"])
     return markdown(["what", "ratio: median, worst", "against"], rows)

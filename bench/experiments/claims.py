@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from bench.experiments.results import PAPERS, Results, markdown
 CLAIMS = Path(__file__).parents[1] / "claims.toml"
 BACK, BETTER, NOT, UNTESTED, OPEN = "comes back", "better", "does not", "cannot be tested here", "open"
 VERDICTS = (BACK, BETTER, NOT, UNTESTED, OPEN)
+EDGE = "on the edge"
+"""What a verdict is as well, where not all runs would say the same."""
 FOLDS: dict[str, Callable[[list[float]], float]] = {
     "mean": lambda values: float(np.mean(values)),
     "median": lambda values: float(np.median(values)),
@@ -79,8 +82,13 @@ def claims() -> list[Claim]:
     return [Claim(paper, **row) for paper, rows in read.items() for row in rows]
 
 
+def values_of(chosen: Mapping[str, Any] | None, results: Results) -> tuple[float, ...]:
+    """Return one number of each run of a table; none where none is chosen."""
+    return tuple(value_of(chosen, one) for one in results.each_run) if chosen else ()
+
+
 def value_of(chosen: Mapping[str, Any], results: Results) -> float:
-    """Return one number of a table.
+    """Return one number of a run.
 
     ``of``, ``unit``: a series. ``over``: another one that it is divided by, at the same x; ``x``: patterns of those
     that count. ``saving``: one less that ratio. ``fold``: what is made of all of them. With ``over_x`` both series,
@@ -110,42 +118,74 @@ def _ratio(y: float, below: float) -> float:
     return y / below if math.isfinite(below) else (math.nan if math.isinf(y) else 0.0)
 
 
-def judge(claim: Claim, tables: Mapping[str, Results]) -> tuple[str, float | None, float | None]:
-    """Return a verdict, and the values as written and as we do it."""
+@dataclass(frozen=True)
+class Judged:
+    """What became of a claim.
+
+    Parameters
+    ----------
+    on_the_edge : whether a run alone would have another verdict.
+    written, ours : the value of each run, as written and as we do it.
+    """
+
+    verdict: str
+    on_the_edge: bool = False
+    written: tuple[float, ...] = ()
+    ours: tuple[float, ...] = ()
+
+
+def judge(claim: Claim, tables: Mapping[str, Results]) -> Judged:
+    """Return the verdict of the medians, and the values."""
     if not claim.experiment:
-        return OPEN if claim.section else UNTESTED, None, None
+        return Judged(OPEN if claim.section else UNTESTED)
     if claim.experiment not in tables:
-        return OPEN, None, None
-    written, ours = (
-        value_of(chosen, tables[claim.experiment]) if chosen else None for chosen in (claim.written, claim.ours)
-    )
-    return BACK if claim.holds(written) else BETTER if claim.holds(ours) else NOT, written, ours
+        return Judged(OPEN)
+    written, ours = (values_of(chosen, tables[claim.experiment]) for chosen in (claim.written, claim.ours))
+    verdict = _verdict(claim, *(float(np.median(values)) if values else None for values in (written, ours)))
+    on_the_edge = any(_verdict(claim, *pair) != verdict for pair in zip_longest(written, ours))
+    return Judged(verdict, on_the_edge, written, ours)
+
+
+def _verdict(claim: Claim, written: float | None, ours: float | None) -> str:
+    return BACK if claim.holds(written) else BETTER if claim.holds(ours) else NOT
 
 
 def rows_of(some: Iterable[Claim], tables: Mapping[str, Results]) -> list[list[str]]:
     """Return rows of the document."""
     rows = []
     for claim in some:
-        verdict, *values = judge(claim, tables)
+        judged = judge(claim, tables)
+        verdict = f"{judged.verdict}, {EDGE}" if judged.on_the_edge else judged.verdict
         if verdict == OPEN and claim.section:
             verdict = f"[open]({claim.section})"
-        command = f"`python -m bench.run {claim.experiment}`" if claim.experiment else ""
-        shown = ["" if value is None else _text(claim, value) for value in values]
+        again = f" --repeat {runs}" if (runs := max(len(judged.written), len(judged.ours))) > 1 else ""
+        command = f"`python -m bench.run {claim.experiment}{again}`" if claim.experiment else ""
+        shown = [_text(claim.form, values) for values in (judged.written, judged.ours)]
         rows.append([claim.place, claim.claim, claim.number, claim.rule, *shown, verdict, claim.why, command])
     return rows
 
 
-def _text(claim: Claim, value: float) -> str:
-    return claim.form.format(value) if math.isfinite(value) else "no end" if value > 0 else "neither keeps up"
+def _text(form: str, values: Sequence[float]) -> str:
+    """Return the median of some runs, and between which they lie if they differ."""
+    if not values:
+        return ""
+    middle = float(np.median(values))
+    if not math.isfinite(middle):
+        return "no end" if middle > 0 else "neither keeps up"
+    number = form[: form.index("}") + 1]
+    least, most = number.format(min(values)), number.format(max(values))
+    return form.format(middle) + (f", {least} to {most}" if least != most else "")
 
 
 def tables_by_paper(tables: Mapping[str, Results]) -> str:
     """Return all claims, with a count of verdicts before them."""
-    known = claims()
-    counts = {name: Counter(judge(one, tables)[0] for one in known if one.paper == name) for name in PAPERS}
-    said = [
-        markdown(["paper", *VERDICTS], ([PAPERS[name], *(counts[name][one] for one in VERDICTS)] for name in PAPERS))
-    ]
+    known, counted = claims(), []
+    for name, title in PAPERS.items():
+        judged = [judge(one, tables) for one in known if one.paper == name]
+        counts = Counter(one.verdict for one in judged)
+        edge = sum(one.on_the_edge for one in judged)
+        counted.append([title, *(counts[one] for one in VERDICTS), edge])
+    said = [markdown(["paper", *VERDICTS, EDGE], counted)]
     for name, title in PAPERS.items():
         said.append(f"## {title}\n\n{markdown(HEAD, rows_of((c for c in known if c.paper == name), tables))}")
     return "\n\n".join(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
-from bench.measuring.machine import describe_machine
+from bench.measuring.machine import describe_machine, processor_seconds
 
 SIZES = ("smoke", "here", "full")
 """Seconds, with answers checked; at most ten minutes; as the paper has it, as far as this machine goes."""
@@ -30,6 +30,8 @@ PAPERS = {
 }
 OURS = "ours"
 """Of no paper: what README quotes."""
+SAID = ("size", "commit", "machine", "seconds")
+"""Of a whole table, in each of its rows."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Row:
 
     Parameters
     ----------
-    n, spread : how many values y is the mean of, and their standard deviation.
+    y : its value; the median, where the experiment was run several times.
+    runs : y of each of these runs.
+    n, spread : how many values of a run y is the mean of, and their standard deviation.
     modelled : whether y comes from a model, and nobody measured or counted it.
     data : what it was made of.
     figure : its table, where a file has several.
@@ -58,6 +62,7 @@ class Row:
     command: str = ""
     date: str = ""
     since: str = ""
+    runs: tuple[float, ...] = ()
 
 
 def point(series: str, x: object, y: ArrayLike, unit: str, **rest: Any) -> Row:
@@ -69,13 +74,14 @@ def point(series: str, x: object, y: ArrayLike, unit: str, **rest: Any) -> Row:
 
 @dataclass(frozen=True)
 class Results:
-    """All rows of an experiment; where and how they were made."""
+    """All rows of an experiment; where and how they were made, and the processor seconds that this took."""
 
     experiment: str
     rows: tuple[Row, ...]
     size: str = ""
     commit: str = ""
     machine: str = ""
+    seconds: float = 0.0
 
     def of(self, series: str, unit: str | None = None) -> dict[str, float]:
         """Return y by x of a series; KeyError where it is not there, or there in several units and none is named."""
@@ -83,6 +89,12 @@ class Results:
         if len({row.unit for row in mine}) != 1:
             raise KeyError(f"{self.experiment} has no series {series!r} in one unit {unit or ''}")
         return {row.x: row.y for row in mine}
+
+    @property
+    def each_run(self) -> tuple[Results, ...]:
+        """The tables of its runs; itself, where it was run once."""
+        columns = zip(*(row.runs for row in self.rows), strict=True)
+        return tuple(replace(self, rows=_at_points(self.rows, column)) for column in columns) or (self,)
 
     @property
     def data(self) -> str:
@@ -106,9 +118,32 @@ def module_of(name: str) -> ModuleType:
     return import_module(f"bench.experiments.{name}")
 
 
-def measure(name: str, size: str) -> Results:
-    """Run an experiment here and now."""
-    return Results(name, tuple(module_of(name).run(size)), size, _commit(), describe_machine())
+def measure(name: str, size: str, repeat: int = 1) -> Results:
+    """Run an experiment here and now, so many times."""
+    began = processor_seconds()
+    rows = medians([tuple(module_of(name).run(size)) for _ in range(repeat)])
+    return Results(name, rows, size, _commit(), describe_machine(), processor_seconds() - began)
+
+
+def medians(runs: Sequence[tuple[Row, ...]]) -> tuple[Row, ...]:
+    """Return the rows of several runs as those of one: the median of each point, with what all of them found.
+
+    Raises
+    ------
+    ValueError
+        If they do not have the same points.
+    """
+    if len(runs) == 1:
+        return runs[0]
+    if len({tuple((row.series, row.x, row.unit) for row in run) for run in runs}) > 1:
+        raise ValueError(f"runs of {', '.join(str(len(run)) for run in runs)} points: all must have the same")
+    found = zip(*([row.y for row in run] for run in runs), strict=True)
+    return tuple(replace(row, y=float(np.median(ys)), runs=ys) for row, ys in zip(runs[0], found, strict=True))
+
+
+def _at_points(rows: Sequence[Row], values: Sequence[float]) -> tuple[Row, ...]:
+    """Return rows with other values, of one run each."""
+    return tuple(replace(row, y=y, runs=()) for row, y in zip(rows, values, strict=True))
 
 
 def write(results: Results, folder: Path = RESULTS) -> Path:
@@ -117,7 +152,8 @@ def write(results: Results, folder: Path = RESULTS) -> Path:
     count = len(results.rows)
     columns = {"experiment": [results.experiment] * count}
     columns |= {one.name: [getattr(row, one.name) for row in results.rows] for one in fields(Row)}
-    columns |= {name: [getattr(results, name)] * count for name in ("size", "commit", "machine")}
+    columns["runs"] = pa.array(columns["runs"], pa.list_(pa.float64()))
+    columns |= {name: [getattr(results, name)] * count for name in SAID}
     path = folder / f"{results.experiment}.parquet"
     pq.write_table(pa.table(columns), path, compression="zstd", use_dictionary=True)
     return path
@@ -131,8 +167,8 @@ def read(name: str, folder: Path = RESULTS) -> Results | None:
     table = pq.read_table(path)
     held = table.to_pylist()
     known = [one.name for one in fields(Row) if one.name in table.column_names]
-    rows = tuple(Row(**{name: row[name] for name in known}) for row in held)
-    return Results(name, rows, *(held[0][key] for key in ("size", "commit", "machine")))
+    rows = tuple(Row(**({name: row[name] for name in known} | {"runs": tuple(row.get("runs", ()))})) for row in held)
+    return Results(name, rows, *(held[0][key] for key in SAID if key in held[0]))
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

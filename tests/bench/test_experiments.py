@@ -11,9 +11,34 @@ from functools import cache
 import pytest
 
 from bench.compare import ratios
-from bench.experiments.claims import BACK, BETTER, NOT, OPEN, UNTESTED, Claim, claims, judge, value_of
-from bench.experiments.results import PAPERS, RESULTS, Results, Row, experiments, measure, module_of, point, read, write
-from bench.report import documents, fill, readme_rows, tables
+from bench.experiments.claims import (
+    BACK,
+    BETTER,
+    NOT,
+    OPEN,
+    UNTESTED,
+    Claim,
+    claims,
+    judge,
+    rows_of,
+    value_of,
+    values_of,
+)
+from bench.experiments.results import (
+    PAPERS,
+    RESULTS,
+    Results,
+    Row,
+    experiments,
+    measure,
+    medians,
+    module_of,
+    point,
+    read,
+    write,
+)
+from bench.report import documents, drawing, fill, readme_rows, tables
+from bench.run import named
 
 LARGEST = 100_000
 """Bytes of a table that is kept."""
@@ -106,18 +131,84 @@ def test_a_verdict_follows_the_rule(written, ours, verdict):
         ours={"of": "o"} if ours else None,
         least=10.0,
     )
-    assert judge(claim, {"made": found})[0] == verdict
-    assert judge(claim, {})[0] == OPEN
+    assert judge(claim, {"made": found}).verdict == verdict
+    assert judge(claim, {}).verdict == OPEN
+
+
+@pytest.mark.parametrize(
+    ("written", "ours", "verdict", "edge", "said"),
+    [
+        ((10.0, 10.4, 12.0), (), BACK, False, "10.40 times, 10.00 to 12.00"),
+        ((9.9, 10.4, 12.0), (), BACK, True, "10.40 times, 9.90 to 12.00"),
+        ((9.0, 9.0, 10.0), (), NOT, True, "9.00 times, 9.00 to 10.00"),
+        ((9.0, 9.0, 10.0), (11.0, 11.0, 11.0), BETTER, True, "9.00 times, 9.00 to 10.00"),
+        ((9.0, 9.1, 9.2), (11.0, 9.0, 12.0), BETTER, True, "9.10 times, 9.00 to 9.20"),
+        ((11.0, 11.0, 11.0), (11.0, 9.0, 12.0), BACK, False, "11.00 times"),
+    ],
+)
+def test_medians_of_runs_decide_and_one_that_says_otherwise_puts_a_verdict_on_the_edge(
+    written, ours, verdict, edge, said
+):
+    """Their least and most stand behind the median, where they differ."""
+    runs = [table(w={"p": w}, o={"p": o}).rows for w, o in zip(written, ours or written, strict=True)]
+    claim = Claim(
+        *("aqwa", "here", "a claim", "10 times", "so"),
+        experiment="made",
+        written={"of": "w"},
+        ours={"of": "o"} if ours else None,
+        least=10.0,
+    )
+    tables = {"made": Results("made", medians(runs))}
+    judged = judge(claim, tables)
+    assert (judged.verdict, judged.on_the_edge) == (verdict, edge)
+    row = rows_of([claim], tables)[0]
+    assert row[4] == said
+    assert row[6] == verdict + ", on the edge" * edge
+    assert row[8] == "`python -m bench.run made --repeat 3`"
+
+
+def test_several_runs_are_one_table_of_medians(tmp_path):
+    """With what each found, also in its file; a ratio is that of the runs, not of the medians."""
+    runs = [table(a={"p": a}, b={"p": b}).rows for a, b in ((1.0, 1.0), (2.0, 8.0), (9.0, 3.0))]
+    results = Results("dtoss_3_1", medians(runs), "here", "abc", "a machine", 90.0)
+    assert [row.y for row in results.rows] == [2.0, 3.0]
+    write(results, tmp_path)
+    back = read("dtoss_3_1", tmp_path)
+    assert back == results
+    assert [one.rows for one in back.each_run] == runs
+    assert values_of({"of": "a", "over": "b"}, back) == (1.0, 0.25, 3.0)
+    with pytest.raises(ValueError, match="the same"):
+        medians([runs[0], runs[1][:1]])
+
+
+def test_an_experiment_is_repeated_and_says_so():
+    results = measure("aqwa_10", "smoke", 2)
+    assert results.rows
+    assert all(row.runs == (row.y, row.y) for row in results.rows)
+    said = drawing(results)
+    assert said.startswith("`python -m bench.run aqwa_10 --size smoke --repeat 2`, ")
+    assert "All runs found the same." in said.replace("\n", " ")
+    other = replace(results.rows[0], y=2.0, runs=(1.0, 3.0))
+    said = drawing(replace(results, rows=(other, *results.rows[1:]))).replace("\n", " ")
+    assert "100.0% apart, 100.0% at the worst" in said
+
+
+def test_a_name_is_that_of_an_experiment_or_how_some_begin():
+    assert named(["dtoss_3_1"]) == ["dtoss_3_1"]
+    assert named(["dtoss_3_1", "dtoss_3_4"]) == ["dtoss_3_1", "dtoss_3_4_5"]
+    assert len(named(["ours"])) > 3
+    assert named([]) == list(experiments())
+    assert named(["none"]) == []
 
 
 def test_what_has_no_experiment_is_open_or_cannot_be_tested():
     """Never a verdict of its own; and where neither keeps up nothing comes back."""
     claim = Claim("aqwa", "here", "a claim", "10 times", "so")
-    assert judge(claim, {})[0] == UNTESTED
-    assert judge(Claim(*("aqwa", "here", "a claim", "10", "so"), section="x.md"), {})[0] == OPEN
+    assert judge(claim, {}).verdict == UNTESTED
+    assert judge(Claim(*("aqwa", "here", "a claim", "10", "so"), section="x.md"), {}).verdict == OPEN
     endless = table(w={"p": math.inf}, o={"p": math.inf})
     both = Claim(*("aqwa", "here", "a", "4", "so"), experiment="made", written={"of": "w", "over": "o"}, most=0.5)
-    assert judge(both, {"made": endless})[0] == NOT
+    assert judge(both, {"made": endless}).verdict == NOT
 
 
 def test_claims_name_what_is_there():
@@ -129,7 +220,7 @@ def test_claims_name_what_is_there():
         assert claim.experiment in ("", *experiments())
         assert bool(claim.experiment) == bool(claim.rule) == bool(claim.written or claim.ours), claim
         results = read(claim.experiment) if claim.experiment else None
-        assert results is None or judge(claim, {claim.experiment: results})[0] in (BACK, BETTER, NOT)
+        assert results is None or judge(claim, {claim.experiment: results}).verdict in (BACK, BETTER, NOT)
 
 
 def test_documents_say_what_the_tables_say():
