@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.spatial import SphericalVoronoi, Voronoi, cKDTree
 
 import dtoss
-from bench.measuring.points import metres, missing, positions
+from bench.measuring.points import metres, missing, positions, streets
 from dtoss.cells.cell_polygons import shapes
 from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.distance import EARTH_RADIUS
@@ -58,13 +58,7 @@ class Answer:
 def taxi_lonlat(count: int, seed: int = 0) -> Floats:
     """Return distinct taxi positions, float64 (count, 2); made ones where there is no real data."""
     rng = np.random.default_rng(seed)
-    if not missing("taxi"):
-        every = positions("taxi", 2 * count, seed)
-    else:
-        streets = rng.uniform(-0.05, 0.05, (60, 2))
-        which = rng.integers(0, 60, 4 * count)
-        along = np.where((which % 2 == 0)[:, None], [1.0, 0.2], [-0.2, 1.0]) * rng.exponential(0.01, (4 * count, 1))
-        every = np.round(np.array([-122.4, 37.77]) + streets[which] + along + rng.normal(0, 2e-5, (4 * count, 2)), 5)
+    every = positions("taxi", 2 * count, seed) if not missing("taxi") else streets(rng, 4 * count)
     every = np.unique(every, axis=0)
     return every[np.sort(rng.permutation(len(every))[:count])]
 

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import dtoss
+from bench.measuring.points import streets
 from bench.peers.d_movies import DMovies, next_inside
+from bench.peers.first_discs import ALONE, BY_COUNT, IN_A_BATCH, discs_asked, expected_distance, first_radii
 from bench.peers.rt_can import RtCan, messages_by_3_4_6
+from dtoss.queries.open_snapshot import keys_of
 
 
 def worlds(objects):
@@ -82,3 +85,46 @@ def test_messages_are_those_of_3_4_6():
 def test_a_number_of_nodes_that_is_no_power_of_two_is_refused():
     with pytest.raises(ValueError, match="12 nodes"):
         RtCan(np.zeros((5, 2)), 12)
+
+
+def indexed_streets():
+    """Objects of streets, their index, and places at some of them and anywhere, in the order of a batch."""
+    rng = np.random.default_rng(0)
+    objects = streets(rng, 3_000)
+    index = dtoss.build(np.arange(3_000), objects, crs="none", partitions=1)
+    near = objects[rng.integers(0, 3_000, 300)] + 1e-6
+    anywhere = rng.uniform(objects.min(axis=0), objects.max(axis=0), (300, 2))
+    return objects, index, *(at[np.argsort(keys_of(index.engine.opened, at))] for at in (near, anywhere))
+
+
+def test_the_estimate_of_3_3_2_is_right_of_uniform_objects():
+    """In a rectangle too."""
+    objects = np.random.default_rng(0).uniform(0, [1.0, 4.0], (20_000, 2))
+    at = np.random.default_rng(1).uniform([0.1, 0.1], [0.9, 3.9], (1_000, 2))
+    index = dtoss.build(np.arange(20_000), objects, crs="none", partitions=1)
+    for k in (4, 64):
+        true = index.knn(at, k).distance.reshape(-1, k)[:, -1].mean()
+        assert true == pytest.approx(expected_distance(objects, k), rel=0.05)
+
+
+def test_discs_grow_by_a_step_until_they_hold_k():
+    objects, index, _, at = indexed_streets()
+    step = expected_distance(objects, 8) / 8
+    true = index.knn(at, 8).distance.reshape(-1, 8)[:, -1]
+    discs = discs_asked(index, at, 8, step)
+    assert discs.max() > 8
+    assert (discs * step >= true).all()
+    assert ((discs - 1) * step < true).all()
+
+
+def test_first_discs_are_those_that_are_asked_for():
+    """By ed(k) the given one; ours comes nearer, and nearer still with what was wrong for the place before."""
+    objects, index, *asked = indexed_streets()
+    far = expected_distance(objects, 8)
+    for at in asked:
+        true = index.knn(at, 8).distance.reshape(-1, 8)[:, -1]
+        by_count, alone, in_a_batch = (first_radii(index, at, 8, way, far) for way in (BY_COUNT, ALONE, IN_A_BATCH))
+        assert by_count == pytest.approx(np.full(300, far))
+        off = [np.abs(np.log(first / true)).mean() for first in (by_count, alone, in_a_batch)]
+        assert off[1] < 0.8 * off[0]
+        assert off[2] < 0.8 * off[1]
