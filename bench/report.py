@@ -1,7 +1,8 @@
 """Documents from tables of `bench/results/`: `python -m bench.report` fills docs and README, and writes two pages.
 
 What stands between `<!-- results: NAME -->` and `<!-- end of results -->` is what an experiment draws, or README's rows
-(`readme`). Behind `<!-- results: NAME, FIGURE: HEAD OF THE FIRST COLUMN -->`, up to an empty line, stands one figure of
+(`readme`). Between `<!-- value: NAME -->` and `<!-- end -->`, amid a sentence, stands a value of `bench/readme.toml`.
+Behind `<!-- results: NAME, FIGURE: HEAD OF THE FIRST COLUMN -->`, up to an empty line, stands one figure of
 a table with several. Where a table is not there, what stands there stays. docs/claims.md and docs/figures.md are whole.
 `--check` writes nothing, and exits with 1 where a document would change.
 """
@@ -13,7 +14,7 @@ import tomllib
 from inspect import getdoc
 from pathlib import Path
 from textwrap import fill as fill_lines
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -25,6 +26,7 @@ from datasets.tables.command import run, say
 ROOT = Path(__file__).parents[1]
 WHOLE = re.compile(r"(<!-- results: (\w+) -->\n+).*?(\n+<!-- end of results -->)", re.DOTALL)
 ONE = re.compile(r"(<!-- results: (\w+), ([^:>]+): ([^>]*?) -->\n).*?(?=\n\n|\n?\Z)", re.DOTALL)
+VALUE = re.compile(r"(<!-- value: (\w+) -->).*?(<!-- end -->)", re.DOTALL)
 README = Path(__file__).parent / "readme.toml"
 HEAD = """# Claims of the papers
 
@@ -73,7 +75,13 @@ def fill(text: str, known: dict[str, Results]) -> str:
     def one(block: re.Match[str]) -> str:
         return block[1] + one_of(known[block[2]], block[3], block[4]) if block[2] in known else block[0]
 
-    return ONE.sub(one, WHOLE.sub(whole, text))
+    values = tomllib.loads(README.read_text(encoding="utf-8"))["value"]
+
+    def value(block: re.Match[str]) -> str:
+        chosen = values[block[2]]
+        return f"{block[1]}{_told(chosen, known)}{block[3]}" if chosen["experiment"] in known else block[0]
+
+    return VALUE.sub(value, ONE.sub(one, WHOLE.sub(whole, text)))
 
 
 def drawing(results: Results) -> str:
@@ -122,10 +130,16 @@ def readme_rows(known: dict[str, Results]) -> str:
     """Return the rows of README: texts of `bench/readme.toml`, numbers of the tables."""
     rows = []
     for row in tomllib.loads(README.read_text(encoding="utf-8"))["row"]:
-        numbers = [np.median(values_of(chosen, known[row["experiment"]])) for chosen in row["numbers"]]
         command = f"`python -m bench.run {row['experiment']}`"
-        rows.append([row["what"], row["ratio"].format(*numbers), f"{row['against']}; {command}"])
+        rows.append([row["what"], _told(row, known), f"{row['against']}; {command}"])
     return markdown(["what", "ratio: median, worst", "against"], rows)
+
+
+def _told(chosen: dict[str, Any], known: dict[str, Results]) -> str:
+    """Return a text with its numbers of a table, the medians of its runs; also the least and the most of them."""
+    table = known[chosen["experiment"]]
+    numbers = [float(np.median(values_of(number, table))) for number in chosen["numbers"]]
+    return str(chosen["text"]).format(*numbers, least=min(numbers), most=max(numbers))
 
 
 def figures_by_paper(known: dict[str, Results]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import re
+import tomllib
 from dataclasses import replace
 from functools import cache
 
@@ -37,7 +38,7 @@ from bench.experiments.results import (
     read,
     write,
 )
-from bench.report import documents, drawing, fill, readme_rows, tables
+from bench.report import README, documents, drawing, fill, readme_rows, tables
 from bench.run import named
 
 LARGEST = 100_000
@@ -274,6 +275,23 @@ def test_readme_s_rows_are_those_of_their_tables():
     servers = known["ours_servers"]
     dearer = replace(servers, rows=(replace(servers.rows[0], y=1.25), *servers.rows[1:]))
     assert "1.000 times the cost, worst 1.250" in readme_rows(known | {"ours_servers": dearer})
+
+
+def test_a_value_amid_a_sentence_is_that_of_its_table():
+    """One that nobody knows is an error; without its table what stands there stays. Each that is known is used."""
+    text = "It is <!-- value: cells -->old<!-- end --> as fast, <!-- value: servers_k_8 -->old<!-- end -->, I say."
+    made = fill(text, {"ours_cells": tables()["ours_cells"]})
+    assert re.fullmatch(
+        r"It is <!-- value: cells -->[\d.]+ to [\d.]+ times<!-- end --> as fast, "
+        r"<!-- value: servers_k_8 -->old<!-- end -->, I say\.",
+        made,
+    )
+    with pytest.raises(KeyError):
+        fill("<!-- value: nobody -->1<!-- end -->", {})
+    written = "".join(documents().values())
+    assert "\n<!-- value: " not in written, "a comment at the begin of a line ends the paragraph"
+    used = re.findall(r"<!-- value: (\w+) -->", written)
+    assert sorted(used) == sorted(tomllib.loads(README.read_text(encoding="utf-8"))["value"])
 
 
 def test_tables_that_are_kept_are_small_and_shown():
