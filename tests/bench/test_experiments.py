@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import re
 import tomllib
@@ -48,7 +47,6 @@ LARGEST = 100_000
 @cache
 def smallest(name):
     """What an experiment finds at its smallest size."""
-    gc.freeze()  # where processor time is measured, garbage is looked for before each turn
     return measure(name, "smoke")
 
 
