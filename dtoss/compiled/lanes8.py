@@ -19,6 +19,7 @@ WIDTH = 8
 _DOUBLE = ir.DoubleType()
 _VECTOR = ir.VectorType(_DOUBLE, WIDTH)
 _BITS = ir.VectorType(ir.IntType(1), WIDTH)
+_INTS = ir.VectorType(ir.IntType(32), WIDTH)
 
 
 class Lanes8(types.Type):
@@ -158,6 +159,31 @@ def roots(typingctx, a):
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.sqrt.v8f64"), [args[0]])
 
     return eight(eight), codegen
+
+
+@intrinsic
+def whole(typingctx, a):
+    """Return each lane without what stands behind its point; all are of less than 2^31."""
+
+    def codegen(context, builder, sig, args):
+        return builder.sitofp(builder.fptosi(args[0], _INTS), _VECTOR)
+
+    return eight(eight), codegen
+
+
+@intrinsic
+def entries(typingctx, start, places):
+    """Return ``start[place]`` for each lane of whole places."""
+
+    def codegen(context, builder, sig, args):
+        found, at = ir.Constant(_VECTOR, ir.Undefined), builder.fptosi(args[1], _INTS)
+        for i in range(WIDTH):
+            lane = ir.Constant(ir.IntType(32), i)
+            entry = builder.load(builder.gep(args[0], [builder.extract_element(at, lane)]))
+            found = builder.insert_element(found, entry, lane)
+        return found
+
+    return eight(start, eight), codegen
 
 
 def _fold(builder, value, join):

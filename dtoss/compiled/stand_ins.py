@@ -167,6 +167,18 @@ def roots(a: Eight) -> Eight:
     return np.sqrt(a)  # type: ignore[return-value]
 
 
+def whole(a: Eight) -> Eight:
+    """Return each lane without what stands behind its point."""
+    return np.trunc(a)  # type: ignore[return-value]
+
+
+def entries(start: Pointer, places: Eight) -> Eight:
+    """Return ``start[place]`` for each lane of whole places."""
+    found = Eight(_LANES_OF_8)
+    found[:] = [start[int(place)] for place in places]
+    return found
+
+
 def _halves(values: Eight, join: Any) -> Any:
     found = np.asarray(values)
     for half in (4, 2, 1):

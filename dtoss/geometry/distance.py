@@ -16,7 +16,8 @@ from numba import types
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.lanes8 import roots
+from dtoss.compiled.lanes8 import above, entries, equal, larger, roots, splat, where, whole
+from dtoss.compiled.pointers import pointer
 
 EARTH_RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres (IUGG)."""
@@ -41,6 +42,7 @@ _ATAN = (
     0.7531512809621944,
     0.7853981633974483,
 )
+_ATAN_AT = np.array(_ATAN)
 _STEPS, _STEP = 16.0, 0.0625
 """Steps to 1 of the table of arctangents, and how wide they are."""
 _ATAN_3, _ATAN_5, _ATAN_7, _ATAN_9, _ATAN_11, _ATAN_13, _ATAN_15 = (1.0 / k for k in range(3, 17, 2))
@@ -116,6 +118,28 @@ def sphere_distance(ax, ay, az, bx, by, bz):
 
 
 @kernel
+def _atans(t):
+    """Return eight arctangents as :func:`_atan` would, the same bits; that of no number is some number."""
+    t = larger(t, splat(0.0))  # which also is a place in the table then
+    k = whole(t * _STEPS + 0.5)
+    c = k * _STEP
+    return entries(pointer(_ATAN_AT), k) + _small_atan((t - c) / (1.0 + t * c))
+
+
+@kernel
+def sphere_distances(chords2, sums2):
+    """Return eight distances as :func:`sphere_distance` would, the same bits.
+
+    ``chords2``, ``sums2``: of difference and sum of the two unit vectors, the squared lengths.
+    """
+    nearer, further = above(sums2, chords2) | equal(sums2, chords2), above(chords2, splat(NEAR_CHORD2))
+    chords, sums = roots(chords2), roots(sums2)
+    angles = _atans(where(nearer, chords, sums) / where(nearer, sums, chords))
+    far = 2.0 * EARTH_RADIUS * where(nearer, angles, _HALF_PI - angles)
+    return where(further, far, near_distances(chords2))
+
+
+@kernel
 def plane_distance(ax, ay, bx, by):
     """Return the Euclidean distance in CRS units."""
     x, y = ax - bx, ay - by
@@ -176,6 +200,12 @@ class Place(NamedTuple):
     y: float
     z: float
     dimension: int
+
+
+@kernel
+def opposite_of(place):
+    """Return the place on the other side of the Earth: how far it is says how long the sum of two vectors is."""
+    return Place(-place.x, -place.y, -place.z, place.dimension)
 
 
 @kernel

@@ -24,7 +24,7 @@ from dtoss.compiled.pointers import (
     trailing_zeros,
     uint8_at,
 )
-from dtoss.geometry.distance import NEAR_CHORD2, SPHERE
+from dtoss.geometry.distance import NEAR_CHORD2, SPHERE, opposite_of, sphere_distances
 from dtoss.geometry.rounding import PRUNE, SURE, TINY
 from dtoss.partition import BLOCK, FAN, RADIUS
 from dtoss.queries.kernels.address_table import (
@@ -334,9 +334,11 @@ def take(row, p, disc, block, flags, size, scratch):
     if disc.asked == COUNTS:
         return size + objects_of(row, block, flags)
     if not from_gaps(disc.query):
-        for i in range(LANES):
-            if (flags >> i) & 1:
-                scratch.gaps[i] = reported(float64_at(row[SITES]), block * BLOCK + i, disc.query.place)
+        # of sixteen at once: behind the gaps of the block there is room for one more
+        gaps, sums = scratch.gaps, shift(scratch.gaps, LANES)
+        gaps_of(row, opposite_of(disc.query.place), block, sums)
+        for i in range(0, LANES, WIDTH):
+            put_lanes(gaps, i, sphere_distances(lanes_at(gaps, i), lanes_at(sums, i)))
     return list_objects(row, p, block, flags, disc.asked == IDS_ONLY, size, scratch)
 
 

@@ -87,3 +87,20 @@ def test_folds_go_over_all_lanes():
         half = a[:4] + a[4:]
         assert (least, greatest) == (a.min(), a.max())
         assert total == (half[0] + half[2]) + (half[1] + half[3])
+
+
+@njit
+def _looked_up(table, places, out):
+    whole = lanes8.whole(lanes_at(pointer(places), 0))
+    put_lanes(pointer(out), 0, whole)
+    put_lanes(pointer(out), 8, lanes8.entries(pointer(table), whole))
+    return table, places, out
+
+
+def test_entries_are_looked_up_by_whole_places():
+    """What stands behind the point is left out, toward 0."""
+    out = np.zeros(16)
+    table = np.random.default_rng(7).normal(size=9)
+    _looked_up(table, np.array([0.0, 0.99, 1.0, 2.5, 3.4999, 8.0, 7.999, -0.5]), out)
+    assert out[:8].tolist() == [0.0, 0.0, 1.0, 2.0, 3.0, 8.0, 7.0, 0.0]
+    assert out[8:].tolist() == table[[0, 0, 1, 2, 3, 8, 7, 0]].tolist()

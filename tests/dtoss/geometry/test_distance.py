@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from dtoss.geometry.distance import EARTH_RADIUS, chord_of, distance, sphere_distance
+from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes
+from dtoss.compiled.pointers import pointer
+from dtoss.geometry.distance import EARTH_RADIUS, chord_of, distance, sphere_distance, sphere_distances
 from dtoss.geometry.space import space_of
 from tests import oracles
 
@@ -63,6 +65,35 @@ def test_a_kernel_gets_the_same_bits():
     b[:10_000] = a[:10_000] + 1e-4 * b[:10_000]
     b /= np.linalg.norm(b, axis=1)[:, None]
     assert (in_kernel(a, b) == distance(a, b)).all()
+
+
+@njit(error_model="numpy")
+def _eight_at_a_time(chords2, sums2, out):
+    for t in range(0, len(out), WIDTH):
+        found = sphere_distances(lanes_at(pointer(chords2), t), lanes_at(pointer(sums2), t))
+        put_lanes(pointer(out), t, found)
+    return chords2, sums2, out
+
+
+def test_eight_at_a_time_get_the_same_bits():
+    """Near, far, opposite, the same place, and between two entries of the table; what is no number harms no other."""
+    rng = np.random.default_rng(7)
+    a, b = unit(rng, 40_000), unit(rng, 40_000)
+    b[:20_000] = a[:20_000] + 10.0 ** rng.uniform(-9, 0.5, (20_000, 1)) * b[:20_000]
+    b /= np.linalg.norm(b, axis=1)[:, None]
+    b[::100], b[1::100] = a[::100], -a[1::100]
+    half = np.arange(64) / 64.0  # the shorter one of difference and sum over the longer one, exactly
+    other, none = np.full(64, 0.5), np.zeros(64)
+    a = np.concatenate([a, np.column_stack([half, other, none]), np.column_stack([other, half, none])])
+    b = np.concatenate([b, np.column_stack([-half, other, none]), np.column_stack([-other, half, none])])
+    apart, along = a - b, a + b
+    chords2, sums2 = (x * x + y * y + z * z for x, y, z in (apart.T, along.T))
+    gone = np.flatnonzero(np.arange(len(a)) % 40 == 39)
+    chords2[gone], sums2[gone[::2]] = np.nan, -1.0
+    found = np.full(len(a), -1.0)
+    _eight_at_a_time(chords2, sums2, found)
+    known = np.delete(np.arange(len(a)), gone)
+    assert (found[known].view(np.int64) == distance(a, b)[known].view(np.int64)).all()
 
 
 def test_chords_of_radii():
