@@ -249,7 +249,7 @@ def _knn_rows(
     homes, blocks = starts_of(opened, table, queries, keys, asked)
     arguments = arguments_of(opened, table)
     chord = chords_of(opened, radius)
-    nearest = np.full(len(opened.parts), -1, np.int32)
+    nearest = np.full(len(opened.parts) + k, -1, np.int32)
     rows = len(asked) or len(queries)
     at = 0
     while True:

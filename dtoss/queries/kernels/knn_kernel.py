@@ -15,9 +15,19 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes, roots
-from dtoss.compiled.pointers import bits_float, float64_at, float_bits, int32_at, int64_at, pointer, prefetch, uint8_at
+from dtoss.compiled.pointers import (
+    bits_float,
+    float64_at,
+    float_bits,
+    int32_at,
+    int64_at,
+    part_of,
+    pointer,
+    prefetch,
+    uint8_at,
+)
 from dtoss.compiled.rank_sort import NAMES
-from dtoss.geometry.distance import NEAR_CHORD2, near_distances, place_at
+from dtoss.geometry.distance import NEAR_CHORD2, near_distances, opposite_of, place_at, sphere_distances
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK
 from dtoss.partitioning.partition_bounds import depth_at, inside_near, knows, must_read, nowhere, other_partition
@@ -45,16 +55,14 @@ LEAST_LAST, MOST_WIDER = 2.0**-10, 2.0**10
 many times larger than that a first disc may be: where scales differ by hundreds of powers of two, guesses may not."""
 OUTSIDE = 0.6
 """Share of the squared distance of the k-th object from which on the nearest one is far: a query from outside."""
-DEEPER = 1.1
-"""From outside, how much further beyond its nearest site a query searches than the last one had to."""
-SHALLOW = 0.125
-"""And the least it does, in radii of a disc that holds k objects: the last one's may have stood on one site."""
 AHEAD = 12
 """Queries ahead for which memory is asked for."""
 AS_NEAR = 4.0
 """Times the squared distance of what is known so far within which a walk begins where the last one ended."""
 OVERFULL = 64
 """Hits gathered beyond four times k at which all but the k nearest are dropped."""
+MERGED = 2
+"""Partitions whose hits, each in order, are merged faster than all are sorted."""
 ANSWERED = -2
 """In place of a number of hits: the answer is written already."""
 NOT_OPEN = -3
@@ -110,8 +118,11 @@ def _measure(row, place, listed, scratch):
             gap = lanes_at(distance, t)
             put_lanes(distance, t, roots(gap) if place.dimension == 2 else near_distances(gap))
     else:
+        ground, opposite = float64_at(row[SITES]), opposite_of(place)
         for t in range(listed):
-            distance[t] = far_of(row, place, sites[t], distance[t])
+            scratch.keys[t] = float_bits(gap2(ground, sites[t], opposite))
+        for t in range(0, listed, WIDTH):
+            put_lanes(distance, t, sphere_distances(lanes_at(distance, t), lanes_at(scratch.keys, t)))
     before = -1.0
     ordered = True
     for t in range(listed):
@@ -202,25 +213,30 @@ def gather_nearest(row, p, query, owned_only, nearest, size, scratch):
 
 
 @kernel
-def first_disc(row, place, bounds, k, block, nearest, trail):
-    """Return the disc to search first, the nearest site, and what the trail says of depth and density from now on.
+def first_disc(row, place, k, block, nearest, trail):
+    """Return the disc to search first, a site near to the query, and what the trail says of density from now on.
 
     As wide as the density of the block says, times what it was wrong by for the query before. Neither is trusted
     wholly: of guess, last disc and last guess the powers 1/2, 3/4 and -1/4 leave the least error on streets and in
-    yards, at k = 8 and 32. ``depth`` is how much further than the nearest site it reaches if the query is far from all
-    of them, else what the trail says. The last number is what the density says.
+    yards, at k = 8 and 32. Where the query before was far from all sites, and this one is, those of its answer hold k
+    objects: no disc need be wider, and there one that is crosses many more sites. The last number is what the density
+    says.
     """
     guess = by_density(row, k, block)
     if k == 1:
-        return FirstDisc(block, nearest.gap * WIDER, 0.0), nearest, trail.depth, guess
-    if trail.depth >= 0.0:
-        # the last one was far from all sites, where a disc crosses many more of them than a ball of its size holds
-        nearest = nearest_site(row, place, bounds, nearest.site, block)
-        block = nearest.site // BLOCK
-        dense = np.sqrt(by_density(row, k, block))
-        depth = DEEPER * max(trail.depth, SHALLOW * dense)
-        near = np.sqrt(nearest.gap)
-        return FirstDisc(block, (near + depth) * (near + depth), near), nearest, depth, guess
+        return FirstDisc(block, nearest.gap * WIDER, 0.0), nearest, guess
+    if trail.known > 0:
+        sites, start, far = float64_at(row[SITES]), block * BLOCK, 0.0
+        near = gap2(sites, start, place)
+        if nearest.site >= 0 and gap2(sites, nearest.site, place) <= near:
+            start, near = nearest.site, gap2(sites, nearest.site, place)
+        for t in range(trail.known):
+            gap = gap2(sites, int(trail.sites[t]), place)
+            far = max(far, gap)
+            if gap < near:
+                start, near = int(trail.sites[t]), gap
+        if near > OUTSIDE * far:
+            return FirstDisc(start // BLOCK, at_least(far), np.sqrt(near)), Nearest(start, near, near), guess
     dense = guess
     if trail.last >= 0.0:
         last = max(trail.last, dense * LEAST_LAST)
@@ -229,7 +245,7 @@ def first_disc(row, place, bounds, k, block, nearest, trail):
         bits = (float_bits(dense) >> 1) + (bits >> 1) + ((bits - float_bits(trail.dense)) >> 2)
         guess, most = WIDER * bits_float(max(bits, 0)), dense * MOST_WIDER
         guess = guess if guess < most else most
-    return FirstDisc(block, guess, 0.0), nearest, trail.depth, dense
+    return FirstDisc(block, guess, 0.0), nearest, dense
 
 
 @kernel
@@ -244,7 +260,7 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
     if k == 1 and is_nearest(row, nearest, place.dimension):
         limit = min(limit, at_least(nearest.gap))
         alone = alone or known_at_home(snapshot, home, query, limit)
-        trail = Trail(nearest.site, trail.last, trail.depth, trail.dense)
+        trail = Trail(nearest.site, trail.last, trail.known, trail.dense, trail.sites)
         return gather_nearest(row, home, query, not alone, nearest, 0, scratch), alone, limit, trail
     # where the search begins: with a limit at the nearest site, which says whether there is anything within it
     if k > 1 and limit < np.inf:
@@ -252,10 +268,10 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
         block = nearest.site // BLOCK
     elif block < 0:
         block = descend(row, place)
-    listed, last, depth, dense = 0, trail.last, trail.depth, trail.dense
+    listed, last, known, dense = 0, trail.last, trail.known, trail.dense
     some = nearest.gap <= limit * (1.0 + PRUNE)
     if some or unsure(nearest, place.dimension):
-        first, nearest, depth, dense = first_disc(row, place, snapshot.bounds, k, block, nearest, trail)
+        first, nearest, dense = first_disc(row, place, k, block, nearest, trail)
         most = limit if some else np.inf
         listed, objects, inside, last = expand(row, place, snapshot.bounds, k, first, most, scratch)
         if listed < 0:
@@ -263,9 +279,12 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
         if objects >= k:
             limit = min(limit, inside)
         near = at_least(bits_float(scratch.ordered[0])) if listed > 0 else 0.0
-        depth = np.sqrt(last) - np.sqrt(near) if last < np.inf and near > OUTSIDE * last else -1.0
+        if known >= 0:
+            known = min(listed, k) if last < np.inf and near > OUTSIDE * last else 0
+            for t in range(known):
+                trail.sites[t] = site_of(scratch.ordered[t], scratch.queue)
         last = last if last < np.inf else -1.0
-    trail = Trail(nearest.site, last, depth, dense)
+    trail = Trail(nearest.site, last, known, dense, trail.sites)
     if not alone and limit < np.inf:
         alone = known_at_home(snapshot, home, query, limit)
     if alone and query.radius == np.inf and row[MASK] == 0:
@@ -301,14 +320,14 @@ def widen_to_others(snapshot, home, query, k, limit, size, scratch, others):
     place = query.place
     reads = 1 if row_of(snapshot.rows, home)[OWNED_SITES] > 0 else 0
     missing = everything = False
-    step = -1
+    step, runs = -1, min(size, 1)
     while True:
         p, step = next_to_read(snapshot, place, home, np.sqrt(limit) * (1.0 + PRUNE), step, everything)
         if p < 0:
             if everything or size >= k or missing or limit == np.inf or query.radius < np.inf:
                 break
             # k replicas have been seen, and not all of their owners: whatever the reason, all are read
-            everything, step, size, reads, limit = True, -1, 0, 0, np.inf
+            everything, step, size, runs, reads, limit = True, -1, 0, 0, 0, np.inf
             continue
         row = row_of(snapshot.rows, p)
         if row[OWNED_SITES] < 0:
@@ -323,7 +342,7 @@ def widen_to_others(snapshot, home, query, k, limit, size, scratch, others):
             continue
         if k == 1 and is_nearest(row, nearest, place.dimension):
             limit = min(limit, at_least(nearest.gap))
-            size = gather_nearest(row, p, query, True, nearest, size, scratch)
+            size, runs = gather_nearest(row, p, query, True, nearest, size, scratch), runs + 1
             continue
         block = nearest.site // BLOCK
         first = FirstDisc(block, max(by_density(row, k, block), nearest.gap * WIDER), 0.0)
@@ -333,15 +352,20 @@ def widen_to_others(snapshot, home, query, k, limit, size, scratch, others):
             return NO_ROOM, reads
         if objects >= k:
             limit = min(limit, inside)
+        before = size
         size = gather(row, p, query, k, True, listed, size, scratch)
         if size < 0:
             return NO_ROOM, reads
+        runs += min(size - before, 1)
         if size > 4 * k + OVERFULL:
             heap_sort(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
-            size = k
+            size, runs = k, 1
     if missing:
         return NOT_OPEN, reads
-    heap_sort(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
+    if runs <= MERGED:
+        settle(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
+    else:
+        heap_sort(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
     return size, reads
 
 
@@ -388,7 +412,7 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
 
     ``asked`` are the rows of the queries to answer, one after another; empty, all are. ``homes`` and ``blocks`` say
     where these start; empty, each comes down the hierarchy. ``radius`` and ``chord`` are the largest distance of each
-    query, as it is reported and squared.
+    query, as it is reported and squared. ``others_nearest`` has room for a site of each partition, and k more.
     """
     m, dimension = queries.shape
     rearranged = asked.size > 0
@@ -399,8 +423,9 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
     out = Answers(pointer(out_id), pointer(out_distance), pointer(out_part), pointer(out_item), pointer(out_count),
                   pointer(out_reads), k, strings, out_part.size > 0, True)  # fmt: skip
     others = Others(pointer(need), pointer(others_nearest), True)
+    last_sites = part_of(pointer(others_nearest), fences.partitions, k)
     q, planned = pointer(queries), homes.size > 0
-    home, trail, inside = -1, Trail(-1, -1.0, -1.0, 1.0), nowhere(dimension)
+    home, trail, inside = -1, Trail(-1, -1.0, 0, 1.0, last_sites), nowhere(dimension)
     for r in range(begin, m):
         number = int(asked[r]) if rearranged else r
         place = place_at(q, number, dimension)
@@ -418,7 +443,7 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
         known = snapshot.reach[home] + depth_at(inside, place)
         query = Query(number, place, radius[number], chord[number], known * (1.0 - PRUNE))
         if home != before or not planned:
-            trail = Trail(-1, -1.0, -1.0, 1.0)
+            trail = Trail(-1, -1.0, 0, 1.0, last_sites)
         row = row_of(snapshot.rows, home)
         if row[OWNED_SITES] < 0:
             need[home] = 1
@@ -432,7 +457,7 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
                 nearest = nearest_site(row, query.place, snapshot.bounds, trail.site, block)
                 block = nearest.site // BLOCK
                 if answer_nearest(snapshot, home, query, nearest, out):
-                    trail = Trail(nearest.site, trail.last, trail.depth, trail.dense)
+                    trail = Trail(nearest.site, trail.last, trail.known, trail.dense, last_sites)
                     continue
             size, alone, limit, trail = answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out)
         # what others own of it

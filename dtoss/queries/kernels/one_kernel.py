@@ -103,7 +103,7 @@ def nearest_to_one(snapshot_row, memory_row, x, y, most, out_id, out_distance):
             block = nearest.site // BLOCK
             if answer_nearest(snapshot, home, query, nearest, out):
                 return out.hits[0]
-        trail = Trail(-1, -1.0, -1.0, 1.0)
+        trail = Trail(-1, -1.0, -1, 1.0, int32_at(mine[ITEM_AT]))
         size, alone, limit, _ = answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out)
     # what others own of it
     reads = 1

@@ -84,9 +84,10 @@ class Trail(NamedTuple):
 
     site: int  # Where its walk ended
     last: float  # Squared distance of its k-th object
-    # How much further than its nearest site its k-th object is, if it stood far outside; negative if it did not
-    depth: float
+    # How many sites of its answer are noted: none unless it stood far outside; negative where none are to be
+    known: int
     dense: float  # What the density of its first block said of ``last``
+    sites: Any  # Pointer to int32 (k,): these sites of its home, which hold k objects
 
 
 class Others(NamedTuple):
