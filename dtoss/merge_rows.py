@@ -6,7 +6,7 @@ attributes, ``a:`` before the name of each, in the order of the partitions' own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,12 @@ from dtoss.building.stood import Cells
 from dtoss.frames.arrow_tables import table_of
 from dtoss.frames.objects_of import Objects, attributes_of, objects_of
 from dtoss.geometry.space import as_positions
-from dtoss.history.row_blocks import latest, order_between, order_of_rows
+from dtoss.history.row_blocks import (
+    latest,
+    order_after_deletions,
+    order_of_updates,
+    places_among,
+)
 from dtoss.ids import as_ids, check_distinct
 from dtoss.names import not_carried
 from dtoss.partition import Partition, values_of
@@ -100,13 +105,11 @@ def verdicts_of(
     if len(stood) and times(index.parts[0]) is not None:
         order[stood] = _against_objects(index, rows, stood, places[stood], times)
     if tombstones is not None and len(tombstones):
-        at = _at(rows.column("id").combine_chunks(), tombstones.column("id").combine_chunks())
+        at = places_among(rows.column("id").combine_chunks(), tombstones.column("id").combine_chunks())
         buried = np.flatnonzero(at >= 0)
         mine = rows.column("t").take(arrow_of(buried))
         theirs = tombstones.column("t").combine_chunks().take(arrow_of(at[buried]))
-        since = order_between(mine, theirs)
-        ruled = np.where(since > 0, 1, np.where((since == 0) & deleted[buried], 0, -1)).astype(np.int8)
-        order[buried] = np.minimum(order[buried], ruled)
+        order[buried] = np.minimum(order[buried], order_after_deletions(mine, deleted[buried], theirs))
     if forgotten is not None:
         order[(order > 0) & (places[:, 0] < 0) & forgotten(rows.column("t").combine_chunks())] = -1
     return Verdicts(order, places)
@@ -119,22 +122,20 @@ def _against_objects(
     places: NDArray[np.int64],
     times: Callable[[Partition], pa.Array | None],
 ) -> NDArray[np.int8]:
-    """Return the order of some rows against the objects of their ids; at equal times a deletion wins."""
+    """Return the order of some rows against the objects of their ids."""
     part, item = places.T
-    order = order_between(rows.column("t").combine_chunks().take(arrow_of(some)), take(index.parts, part, item, times))
-    ties = order == 0
-    deletes = values_of(rows.column("deleted"))[some]
-    order[ties & deletes] = 1
-    tied = np.flatnonzero(ties & ~deletes)
-    if len(tied):
+    stands: dict[str, Callable[[Partition], pa.Array]] = {"x": partial(_axis, 0), "y": partial(_axis, 1)}
+    stands |= {ATTRIBUTE + name: partial(_attribute, name) for name in index.parts[0].attributes}
+
+    def compared(tied: NDArray[np.int64]) -> Iterator[tuple[pa.Array, pa.Array]]:
         mine = rows.take(arrow_of(some[tied]))
-        stands: dict[str, Callable[[Partition], pa.Array]] = {"x": partial(_axis, 0), "y": partial(_axis, 1)}
-        stands |= {ATTRIBUTE + name: partial(_attribute, name) for name in index.parts[0].attributes}
-        order[tied] = order_of_rows(
-            (mine.column(name).combine_chunks(), take(index.parts, part[tied], item[tied], column))
-            for name, column in stands.items()
-        )
-    return order
+        for name, column in stands.items():
+            yield mine.column(name).combine_chunks(), take(index.parts, part[tied], item[tied], column)
+
+    came = rows.select(["t", "deleted"]).take(arrow_of(some))
+    return order_of_updates(
+        came.column("t"), values_of(came.column("deleted")), take(index.parts, part, item, times), compared
+    )
 
 
 def _axis(axis: int, partition: Partition) -> pa.Array:
@@ -143,15 +144,6 @@ def _axis(axis: int, partition: Partition) -> pa.Array:
 
 def _attribute(name: str, partition: Partition) -> pa.Array:
     return partition.attributes[name]
-
-
-def _at(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
-    """Return where each id stands among some that ascend, int64 (n,), -1 where it does not."""
-    if pa.types.is_large_string(ids.type):
-        return values_of(pc.index_in(ids, value_set=among).fill_null(-1)).astype(np.int64)
-    sought, known = values_of(ids), values_of(among)
-    at = np.minimum(np.searchsorted(known, sought), len(known) - 1)
-    return np.where(known[at] == sought, at, -1)
 
 
 def merge_rows(

@@ -24,7 +24,7 @@ from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, renames
 from dtoss.rows.input_columns import attribute_column, columns_of
 from dtoss.rows.store_clock import Clock
-from dtoss.snapshots.manifest import make_manifest, write_tombstones
+from dtoss.snapshots.manifest import make_manifest
 from dtoss.snapshots.manifest_fields import Shape
 from dtoss.snapshots.read_file import ledger_of, write_ledger
 from dtoss.snapshots.retention import snapshot_of
@@ -39,7 +39,7 @@ from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.partitions import why_anew
 from pipelines.cycles.spread import USUAL, Here, WorkContext, spread_work
 from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, moment_after, moment_of, said_of
-from pipelines.cycles.upsert_rules import rule
+from pipelines.cycles.upsert_rules import Ruling, UpsertRules, remember, rule
 from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
 from pipelines.engines.progress import Stages
 from pipelines.options.snapshot_options import Merging, SnapshotOptions
@@ -286,7 +286,7 @@ def _attempt(
     with home.fresh(work.warn_or_stderr) as snapshot:
         place = Place(home, snapshot)
         place.make()
-        arrivals, profile = Arrivals(place, (), None), profile_of_tallies([], clock.scale)
+        arrivals, profile = Arrivals(place), profile_of_tallies([], clock.scale)
         with stages.stage("updates"):
             if positions is not None:
                 to = (stands.regions, stands.reach) if choose is None else everybody(stands.space)
@@ -298,7 +298,14 @@ def _attempt(
         names = tuple(name for _, name in pairs)
         build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, box, names)
         sizes = [float(entry["objects"] + entry["replicas"]) for entry in stands.entries]
-        here = home.local and sum(sizes) <= work.here.compared
+        deletions = stands.deletions
+        rows = sum(sizes) + len(arrivals) + (0 if deletions is None else deletions.entry["rows"])
+        here = home.local and rows <= work.here.compared
+
+        def alone(work: Callable[[], Any]) -> Any:
+            """Return what is done in one task."""
+            return spread_work(session, lambda _: [work()], [0], [1.0], here=here)[0]
+
         moment = None
         if clock.now is None:
             timeless = plan_of(stands, build, arrivals, replace(clock, expire=None), pairs, types)
@@ -315,13 +322,17 @@ def _attempt(
                     merging.witnesses or USUAL_WITNESSES,
                     merging.expire,
                     look,
+                    alone,
                 )
             clock = replace(clock, now=-math.inf if moment is None else moment.now)
         plan = plan_of(stands, build, arrivals, clock, pairs, types)
         with stages.stage("compare"):
-            found = spread_work(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
-            found.sort(key=lambda one: one.number)
-            ruling = rule(arrivals, found, stands.tombstones, clock, rules.deletes)
+            compared = spread_work(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
+            found = sorted((one for some in compared for one in some.findings), key=lambda one: one.number)
+            upsert = UpsertRules(arrivals, deletions, clock, rules.deletes, bool(sizes))
+            judge_file = partial(rule, upsert, [some.verdicts for some in compared])
+            many = [float(parcels.rows) for parcels in arrivals.parcels]
+            ruling = Ruling.of(found, spread_work(session, judge_file, range(len(many)), many, here=here))
         counts = ruling.counts
         kept = stands.objects + counts["added"] - counts["deleted"] - counts["expired"]
         before = None if last is None else last["objects"]
@@ -332,7 +343,8 @@ def _attempt(
             made = renew_snapshot(session, plan, ruling, found, always, stands, stages, work.here)
         else:
             made = built_anew(session, plan, ruling, found, stands, types, choose is None, stages)
-        tombstones = None if ruling.tombstones is None else _write_tombstones(home, snapshot, ruling.tombstones, clock)
+        remembers = deletions is not None or (rules.deletes and len(arrivals) > 0)
+        tombstones = alone(partial(remember, upsert, ruling.deletions)) if remembers else None
         rejected = []
         if positions is not None and profile.good < profile.read:
             with stages.stage("quarantine"):
@@ -356,7 +368,7 @@ class _Tally:
 
     profile: Profile
     arrived: int
-    counts: dict[str, int]
+    counts: Mapping[str, int]
     kept: int
     clock: Clock
     watermark: float
@@ -456,9 +468,8 @@ def _latest(clock: Clock, stands: Stands, arrivals: Arrivals) -> float:
     """Return the latest time that ever arrived."""
     said = ((stands.manifest or {}).get("clock") or {}).get("watermark")
     watermark = -math.inf if said is None else clock.scale.read(said)
-    if len(arrivals):
-        watermark = max(watermark, float(clock.scale.numbers(arrivals.ids.column("t").combine_chunks()).max()))
-    return watermark
+    newest = [pa.repeat(parcels.newest, 1) for parcels in arrivals.parcels]
+    return max(watermark, *clock.scale.numbers(pa.concat_arrays(newest)).tolist()) if newest else watermark
 
 
 def _said_clock(stands: Stands, tally: _Tally) -> dict[str, Any]:
@@ -495,14 +506,6 @@ def _too_many(updates: int, objects: int, until: float) -> str | None:
     if updates > until * objects:
         return f"{updates:,} updates are more than {100 * until:g}% of {objects:,} objects"
     return None
-
-
-def _write_tombstones(home: Store, snapshot: str, tombstones: pa.Table, clock: Clock) -> dict[str, Any]:
-    ids = tombstones.column("id").combine_chunks()
-    if not pa.types.is_large_string(ids.type):
-        ids = ids.to_numpy()
-    since = clock.forgotten_before if math.isfinite(clock.forgotten_before) else None
-    return write_tombstones(home, snapshot, ids, tombstones.column("t").combine_chunks(), since)
 
 
 def _bounds_differ(one: NDArray[np.float64] | None, other: NDArray[np.float64] | None) -> bool:

@@ -7,7 +7,7 @@ One row an object: the latest of each id, and the order of values by which equal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.history.schema import OWN, TIME_TYPES, Schema
 from dtoss.history.sums import row_hashes
-from dtoss.partition import numbers, values_of
+from dtoss.partition import Ids, numbers, values_of
 
 BLOCK_ROWS = 8192
 """Rows of a block at the most."""
@@ -82,6 +82,20 @@ def id_words(ids: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
 
 _WORD, _MIDDLE = 8, 1 << 63
 """Bytes of a number, and the middle of all its values."""
+
+
+def places_among(ids: Ids | pa.ChunkedArray, ascending: pa.Array) -> NDArray[np.int64]:
+    """Return where each id stands among others that ascend, int64 (n,), -1 where it does not.
+
+    Cost O(n log m) of whole numbers, O(n + m) of strings.
+    """
+    if not isinstance(ids, np.ndarray) and not pa.types.is_integer(ids.type):
+        return np.asarray(pc.index_in(ids, value_set=ascending).fill_null(-1).to_numpy(), np.int64)
+    sought, known = values_of(ids) if isinstance(ids, pa.Array) else np.asarray(ids), values_of(ascending)
+    if len(known) == 0:
+        return np.full(len(sought), -1, np.int64)
+    at = np.minimum(np.searchsorted(known, sought), len(known) - 1)
+    return np.where(known[at] == sought, at, -1)
 
 
 def starts_of(rows: int) -> NDArray[np.int64]:
@@ -278,6 +292,34 @@ def order_between(one: pa.Array | pa.ChunkedArray, other: pa.Array) -> NDArray[n
     keys = order_keys(pa.concat_arrays([one, other.cast(one.type)]))
     first, second = keys[: len(one)], keys[len(one) :]
     return (first > second).astype(np.int8) - (first < second).astype(np.int8)
+
+
+def order_of_updates(
+    times: pa.Array | pa.ChunkedArray,
+    deletes: NDArray[np.bool_],
+    stands: pa.Array,
+    compared: Callable[[NDArray[np.int64]], Iterable[tuple[pa.Array | pa.ChunkedArray, pa.Array]]],
+) -> NDArray[np.int8]:
+    """Return which updates are newer than the row of their id that stands (1), say the same (0) or are late (-1).
+
+    ``times``, ``stands``: of both; ``deletes``: whether an update deletes, which wins at equal times; ``compared``:
+    returns pairs of columns of those that are still tied, by their numbers, as :func:`order_of_rows` has them.
+    """
+    order = order_between(times, stands)
+    ties = order == 0
+    order[ties & deletes] = 1
+    tied = np.flatnonzero(ties & ~deletes)
+    if len(tied):
+        order[tied] = order_of_rows(compared(tied))
+    return order
+
+
+def order_after_deletions(
+    times: pa.Array | pa.ChunkedArray, deletes: NDArray[np.bool_], deleted: pa.Array
+) -> NDArray[np.int8]:
+    """Return the same of updates against the deletions of their ids, and when these were: at equal times one stays."""
+    since = order_between(times, deleted)
+    return np.where(since > 0, 1, np.where((since == 0) & deletes, 0, -1)).astype(np.int8)
 
 
 def order_of_rows(columns: Iterable[tuple[pa.Array | pa.ChunkedArray, pa.Array]]) -> NDArray[np.int8]:

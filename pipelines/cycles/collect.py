@@ -96,13 +96,15 @@ def collect(
 
     Rows come to this process where they take ``few`` bytes at most. Who sends finds those with a wrong clock.
     """
-    done = _send_latest(positions, target, carried, clock, few)
-    arrivals = Arrivals.gathered(target.place, [one for one, _ in done if one is not None])
+    done, tasks = _send_latest(positions, target, carried, clock, few)
+    arrivals = Arrivals(target.place, tuple(one for one, _ in done if one is not None), tasks)
     return arrivals, profile_of_tallies([tally for _, tally in done], clock.scale)
 
 
-def _send_latest(positions: Positions, target: Target, carried: list[str], clock: Clock, few: int) -> list[Sent]:
-    """Return what becomes of rows, those of an id in one table."""
+def _send_latest(
+    positions: Positions, target: Target, carried: list[str], clock: Clock, few: int
+) -> tuple[list[Sent], int]:
+    """Return what becomes of rows, those of an id in one table, and among how many tasks ids are shared."""
     names = ["id", "t", DELETED, "x", "y", *carried, REASON]
 
     def choose(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -111,25 +113,26 @@ def _send_latest(positions: Positions, target: Target, carried: list[str], clock
         return rows.select(names)
 
     def send_all(task: int, rows: pa.Table) -> Sent:
-        return judge_and_send(rows, target, carried, clock) if len(rows) else (None, Tally())
+        return judge_and_send(task, rows, target, carried, clock) if len(rows) else (None, Tally())
 
     frame = positions.frame.then(choose)
     rows = frame.all_rows().brought_here(few)
     if isinstance(rows, SparkRows):
-        tasks = max(cores(rows.session), rows.source.rdd.getNumPartitions())
-        return done_by_all(rows.exchange_by_hash(tasks, "id"), send_all)
+        tasks = task_count(0, max(cores(rows.session), rows.source.rdd.getNumPartitions()))
+        return done_by_all(rows.exchange_by_hash(tasks, "id"), send_all), tasks
     table = rows.table(frame.schema)
     tasks = task_count(len(table), 1)
     if tasks == 1:
-        return [send_all(0, table)]
+        return [send_all(0, table)], tasks
     shared = rows_of_batches([table.to_batches()]).exchange_by_hash(tasks, "id")
-    return [send_all(0, pa.Table.from_batches(batches, table.schema)) for batches in shared.collect()]
+    shares = (pa.Table.from_batches(batches, table.schema) for batches in shared.collect())
+    return [send_all(task, some) for task, some in enumerate(shares)], tasks
 
 
-Sent: TypeAlias = tuple[tuple[Parcels, pa.Table] | None, Tally]
+Sent: TypeAlias = tuple[Parcels | None, Tally]
 
 
-def judge_and_send(rows: pa.Table, target: Target, carried: list[str], clock: Clock) -> Sent:
+def judge_and_send(task: int, rows: pa.Table, target: Target, carried: list[str], clock: Clock) -> Sent:
     """Return the latest row of each id among the good ones of a task, sent, and the tally of all."""
     good, tally = tally_updates(rows, clock.scale, clock.ahead_after)
-    return send(target.place, good.to_batches(), carried, target.regions, target.reach, target.space), tally
+    return send(target.place, task, good.to_batches(), carried, target.regions, target.reach, target.space), tally

@@ -23,6 +23,21 @@ from pipelines.rows.position_frame import Positions, time_of
 
 
 @dataclass(frozen=True)
+class Deletions:
+    """The deletions that a snapshot remembers, where they are."""
+
+    store: Store
+    snapshot: str
+    entry: dict[str, Any]  # Of the manifest
+
+    def read(self) -> pa.Table:
+        """Return id and t of each, sorted by id, their checksum compared."""
+        found = tombstones_of(self.store, {"snapshot": self.snapshot, "tombstones": self.entry})
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
 class Stands:
     """What stands before a cycle."""
 
@@ -33,7 +48,7 @@ class Stands:
     bounds: NDArray[np.float64] | None
     scale: Scale
     order: tuple[str, ...]  # The attributes, in the order in which they are stored
-    tombstones: pa.Table | None  # The deletions that are remembered, id and t; None where there were never any
+    deletions: Deletions | None  # Those that are remembered; None where there were never any
     wishes: Wishes  # What the user has said of partitions and bounds when the store was made
     string_ids: bool  # Whether ids are strings
 
@@ -81,7 +96,7 @@ def stands_of(home: Store, manifest: dict[str, Any], *, timed: bool = True) -> S
         bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
         scale=scale,
         order=tuple(decode(source.data, source.path).attributes),
-        tombstones=tombstones_of(home, manifest),
+        deletions=None if manifest["tombstones"] is None else Deletions(home, name, manifest["tombstones"]),
         wishes=Wishes.of(manifest["parameters"]),
         string_ids=manifest["id_type"] == "string",
     )

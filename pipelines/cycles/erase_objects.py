@@ -168,11 +168,11 @@ def _without(
         build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, stands.order)
         carried = tuple((attribute_column(name), name) for name in stands.order)
         plan = CyclePlan(
-            build, last["snapshot"], tuple(stands.entries), Arrivals(place, (), None), stands.scale, -np.inf, carried,
+            build, last["snapshot"], tuple(stands.entries), Arrivals(place), stands.scale, -np.inf, carried,
             ids.cast(pa.large_string()) if stands.string_ids else ids,
         )  # fmt: skip
         found = [_find_erased(plan, number) for number in range(len(stands.entries))]
-        made = renew_snapshot(None, plan, Ruling(np.zeros(0, np.uint8), None, {}), found, False, stands, stages)
+        made = renew_snapshot(None, plan, Ruling.of((), ()), found, False, stands, stages)
         place.clear()
         manifest = _manifest(snapshot, last, stands, stages, made.entries, made.borders)
         link_runs(home, snapshot, last["snapshot"], runs_of(last))
@@ -185,9 +185,8 @@ def _without(
 def _find_erased(plan: CyclePlan, number: int) -> Findings:
     partition = plan.standing(number, compared=True)
     mask = erased_of(plan, partition)
-    nothing = np.zeros(0, np.int32)
     mine = int(mask[: partition.owned_objects].sum())
-    return Findings(number, None, nothing, nothing, nothing, 0, 0, False, mine, bool(mask.any()))
+    return Findings(number, None, 0, 0, False, mine, bool(mask.any()))
 
 
 def _manifest(

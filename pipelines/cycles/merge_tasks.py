@@ -19,9 +19,9 @@ from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.column_types import type_named
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.read_file import check_sum
-from pipelines.cycles.arrivals import Arrivals
+from pipelines.cycles.arrivals import Arrivals, Batches
 from pipelines.cycles.build_tasks import BuildPlan, share_of, write_built, write_share
-from pipelines.cycles.newer_updates import Findings, findings, updates_of
+from pipelines.cycles.newer_updates import Findings, Verdicts, findings, updates_of
 
 ROWS_AT_ONCE = 100_000
 """Rows of a batch that goes to Spark."""
@@ -57,9 +57,21 @@ class CyclePlan:
         return decode(source.data, source.path)
 
 
-def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Findings]:
-    """Return what partitions say of the updates."""
-    return [one for some in standing_together(plan, numbers, compared=True) for one in _compared(plan, some)]
+@dataclass(frozen=True)
+class Compared:
+    """What some partitions say: of their objects, and the file of what they say of the updates."""
+
+    findings: tuple[Findings, ...]
+    verdicts: Batches | None  # By task: row, int32, and order, int8, of its updates; None where they say nothing
+
+
+def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Compared]:
+    """Return what partitions say of their objects and of the updates, in one."""
+    found = [one for some in standing_together(plan, numbers, compared=True) for one in _compared(plan, some)]
+    number, order = (
+        np.concatenate([getattr(said, name) for _, said in found]) for name in ("numbers", "order")
+    )  # fmt: skip
+    return [Compared(tuple(one for one, _ in found), plan.arrivals.write_by_file("verdicts", number, order))]
 
 
 def standing_together(plan: CyclePlan, numbers: Sequence[int], *, compared: bool) -> Iterator[list[Partition]]:
@@ -74,7 +86,7 @@ def standing_together(plan: CyclePlan, numbers: Sequence[int], *, compared: bool
         yield some
 
 
-def _compared(plan: CyclePlan, partitions: Sequence[Partition]) -> list[Findings]:
+def _compared(plan: CyclePlan, partitions: Sequence[Partition]) -> list[tuple[Findings, Verdicts]]:
     updates = updates_of(partitions, plan.arrivals)
     return [
         findings(partition, update, plan.arrivals, plan.scale, plan.expired_before, plan.carried)
@@ -84,43 +96,41 @@ def _compared(plan: CyclePlan, partitions: Sequence[Partition]) -> list[Findings
 
 @dataclass(frozen=True)
 class Wanted:
-    """A partition that may have to be built: its number, the file of its objects' updates, whether some are old.
+    """A partition that may have to be built: its number, the file of who is replaced, whether some are old.
 
     ``always`` is for one that is built in any case, ``holds`` for one with objects that are erased.
     """
 
     number: int
-    matches: str | None
+    replaced: str | None
     ages: bool
     always: bool
     holds: bool = False
 
 
-def renew(plan: CyclePlan, dropped: str | None, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+def renew(plan: CyclePlan, dropped: Sequence[str | None], wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
     """Build the partitions in whose knowledge something has changed, link the others, and return their entries.
 
     The manifest's entry, with the file of the shares of the border in ``border``; of one that was linked ``number``,
-    ``border`` and ``linked`` alone. ``dropped``: the name of the file that says of each update whether it does not
-    count, uint8; None where all count.
+    ``border`` and ``linked`` alone. ``dropped``: of each file of updates the name of the one that says of each whether
+    it does not count, uint8; None where all count.
     """
-    flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
-    made = [_renew(plan, flags, one) for one in wanted]
+    made = [_renew(plan, dropped, one) for one in wanted]
     numbers = [one.number for one in wanted]
     write_share(plan.build, numbers, [share for _, share in made])
     return [entry | {"border": share_of(numbers)} for entry, _ in made]
 
 
-def _renew(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -> tuple[dict[str, Any], Border]:
+def _renew(plan: CyclePlan, dropped: Sequence[str | None], wanted: Wanted) -> tuple[dict[str, Any], Border]:
     number, build = wanted.number, plan.build
     partition = plan.standing(number)
     came = []
-    for batch, numbers in plan.arrivals.of_partition(number):
-        counts = None if dropped is None else np.flatnonzero(dropped[numbers] == 0)
-        if counts is not None and len(counts) < len(numbers):
-            batch = batch.take(pa.array(counts))
+    for file, batch in plan.arrivals.of_partition(number):
+        if (name := dropped[file]) is not None:
+            batch = batch.filter(plan.arrivals.stay(name, batch))
         if batch.num_rows:
             came.append(batch)
-    keep = _kept(plan, partition, wanted, dropped)
+    keep = _kept(plan, partition, wanted)
     if not came and keep is None and not wanted.always:
         build.store.link(build.snapshot, plan.entries[number]["file"], plan.last)
         return {"number": number, "linked": True}, border_of(partition)
@@ -129,12 +139,10 @@ def _renew(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -
     return write_built(build, renew_partition(grounds, partition, rows, came, plan.carried, plan.kind))
 
 
-def stays(
-    plan: CyclePlan, wanted: Wanted, dropped: NDArray[np.uint8] | None, names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
+def stays(plan: CyclePlan, wanted: Wanted, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the objects of a partition that stay as they are, in columns of these names."""
     partition = plan.standing(wanted.number)
-    keep = _kept(plan, partition, wanted, dropped)
+    keep = _kept(plan, partition, wanted)
     owned = np.arange(partition.owned_objects)
     rows = pa.array(owned if keep is None else owned[keep[: len(owned)]])
     ids = partition.ids.cast(pa.string()) if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
@@ -146,16 +154,14 @@ def stays(
     yield from table.to_batches(max_chunksize=ROWS_AT_ONCE)
 
 
-def _kept(
-    plan: CyclePlan, partition: Partition, wanted: Wanted, dropped: NDArray[np.uint8] | None
-) -> NDArray[np.bool_] | None:
-    """Return which objects stay as they are; None where all do."""
+def _kept(plan: CyclePlan, partition: Partition, wanted: Wanted) -> NDArray[np.bool_] | None:
+    """Return which objects stay as they are; None where all do.
+
+    An object whose newer update is too old to count is too old itself.
+    """
     gone = np.zeros(len(partition.positions), np.bool_)
-    if wanted.matches is not None:
-        update = np.frombuffer(plan.arrivals.place.read(wanted.matches), np.int32)
-        gone = update >= 0
-        if dropped is not None:
-            gone &= dropped[np.maximum(update, 0)] == 0
+    if wanted.replaced is not None:
+        gone = np.frombuffer(plan.arrivals.place.read(wanted.replaced), np.bool_)
     if wanted.ages:
         gone = gone | (plan.scale.numbers(partition.times) < plan.expired_before)
     if wanted.holds:

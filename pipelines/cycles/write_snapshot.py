@@ -74,20 +74,19 @@ def renew_snapshot(
 
     Without a session all is done in this process.
     """
-    build, place = plan.build, plan.arrivals.place
+    build = plan.build
     entries = stands.entries
-    concerned = {number for parcels in plan.arrivals.parcels for number in parcels.batches}
+    concerned = {number for parcels in plan.arrivals.parcels for number in parcels.sent.numbers.tolist()}
     wanted, weights = [], []
     for one in found:
-        wanted.append(Wanted(one.number, one.matches, one.ages, always, one.holds))
+        wanted.append(Wanted(one.number, one.replaced, one.ages, always, one.holds))
         objects = entries[one.number]["objects"] + entries[one.number]["replicas"]
-        looked = always or one.ages or one.holds or one.matches is not None or one.number in concerned
+        looked = always or one.ages or one.holds or one.replaced is not None or one.number in concerned
         weights.append(float(objects + 1000 if looked else 1000))
-    dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
     with stages.stage("build"):
         little = sum(weights) - 1000 * len(weights) <= own.built
         here = build.store.local and little
-        made = spread_work(session, partial(renew, plan, dropped), wanted, weights, here=here)
+        made = spread_work(session, partial(renew, plan, ruling.dropped), wanted, weights, here=here)
         made.sort(key=lambda entry: entry["number"])
     linked = [entry for entry in made if entry.get("linked")]
     with stages.stage("borders"):
@@ -120,9 +119,7 @@ def built_anew(
     stages: Stages,
 ) -> SnapshotFiles:
     """Return the files of a snapshot that is built of all that counts, with new pivots unless these are to be kept."""
-    place = plan.arrivals.place
-    dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
-    positions = _counting(session, plan, dropped, found, stands, types)
+    positions = _counting(session, plan, ruling.dropped, found, stands, types)
     wishes = stands.wishes
     with stages.stage("sample"):
         per = wishes.objects_per_partition or OBJECTS_PER_PARTITION
@@ -140,13 +137,13 @@ def built_anew(
 def _counting(
     session: SparkSession | None,
     plan: CyclePlan,
-    dropped: str | None,
+    dropped: Sequence[str | None],
     found: Sequence[Findings],
     stands: Stands,
     types: dict[str, str],
 ) -> Positions:
     """Return all objects that stand after the cycle, one row each."""
-    wanted = {one.number: Wanted(one.number, one.matches, one.ages, False) for one in found}
+    wanted = {one.number: Wanted(one.number, one.replaced, one.ages, False) for one in found}
     files = len(plan.arrivals.parcels)
     count = len(wanted)
     ids = "string" if stands.string_ids else "bigint"
@@ -154,13 +151,12 @@ def _counting(
     kinds |= {column: types[name] for column, name in plan.carried}
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
         for batch in batches:
             for item in batch.column(0).to_pylist():
                 if item < count:
-                    yield from stays(plan, wanted[item], flags, list(kinds))
+                    yield from stays(plan, wanted[item], list(kinds))
                 else:
-                    yield from plan.arrivals.counted(item - count, flags, list(kinds))
+                    yield from plan.arrivals.counted(item - count, dropped[item - count], list(kinds))
 
     schema = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
     numbers = numbered_tasks(session, count + files)

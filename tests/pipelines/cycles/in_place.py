@@ -5,20 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from dtoss.buckets import hashes_of
 from dtoss.building.border import fix
 from dtoss.building.construct import construct
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
 from dtoss.rows.store_clock import Clock
-from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition, write_tombstones
+from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
 from dtoss.snapshots.partition_file import decode, encode, encode_border
 from dtoss.snapshots.store import Store
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.current_state import stands_of
 from pipelines.cycles.merge_tasks import compare
-from pipelines.cycles.upsert_rules import rule
+from pipelines.cycles.store_now import HeardQuery, hear_times
+from pipelines.cycles.upsert_rules import Ruling, UpsertRules, remember, rule
 from pipelines.cycles.write_snapshot import plan_of, renew_snapshot
 from pipelines.engines.progress import Stages
 from tests.update_worlds import LONLAT, PLANE, table
@@ -64,8 +66,8 @@ def stored_bytes(store):
     return [bytes(store.source(manifest["snapshot"], file).data) for file in files]
 
 
-def cycled(store, rows, *, now, expire=None, deleted_for=None, tasks=1, plane=False, deletes=True):
-    """One cycle in place; returns the counts of its manifest."""
+def cycled(store, rows, *, now, expire=None, deleted_for=None, tasks=1, plane=False, deletes=True, told=None):
+    """One cycle in place; returns the counts of its manifest. ``told``: takes what tasks say."""
     stands = stands_of(store, store.manifest())
     clock = Clock(stands.scale, float(now), "given", expire, deleted_for, None)
     stages = Stages()
@@ -74,10 +76,11 @@ def cycled(store, rows, *, now, expire=None, deleted_for=None, tasks=1, plane=Fa
         place.make()
         sent = []
         for task in range(tasks):
-            some = rows.filter(pa.array([hash(id) % tasks == task for id in rows.column("id").to_pylist()], pa.bool_()))
+            some = rows.filter(pa.array(hashes_of(rows.column("id").combine_chunks()) % tasks == task))
             sent.append(
                 send(
                     place,
+                    task,
                     _named(some, plane).to_batches(),
                     ["a:name", "a:size"],
                     stands.regions,
@@ -85,24 +88,34 @@ def cycled(store, rows, *, now, expire=None, deleted_for=None, tasks=1, plane=Fa
                     stands.space,
                 )
             )
-        arrivals = Arrivals.gathered(place, [one for one in sent if one is not None])
+        arrivals = Arrivals(place, tuple(one for one in sent if one is not None), tasks)
         names = tuple(name for _, name in CARRIED)
         build = BuildPlan(store, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, names)
         plan = plan_of(stands, build, arrivals, clock, CARRIED)
-        found = compare(plan, range(len(stands.entries)))
-        ruling = rule(arrivals, found, stands.tombstones, clock, deletes)
+        compared = [one for some in _shares(len(stands.entries), tasks) for one in compare(plan, some)]
+        found = [one for some in compared for one in some.findings]
+        upsert = UpsertRules(arrivals, stands.deletions, clock, deletes, True)
+        files = _shares(len(arrivals.parcels), 2)
+        said = [one.verdicts for one in compared]
+        ruled = [one for some in files for one in rule(upsert, said, some)]
+        ruling = Ruling.of(found, ruled)
+        if told is not None:
+            asked = HeardQuery(0.0, 0.0, 60.0, len(arrivals))
+            told += [sent, compared, ruled, hear_times(plan, asked, range(len(stands.entries)))]
         made = renew_snapshot(None, plan, ruling, found, False, stands, stages)
+        remembers = stands.deletions is not None or (deletes and len(arrivals))
+        tombstones = remember(upsert, ruling.deletions) if remembers else None
         place.clear()
-        tombstones = None
-        if ruling.tombstones is not None:
-            ids = ruling.tombstones.column("id").combine_chunks()
-            ids = ids if stands.string_ids else ids.to_numpy()
-            tombstones = write_tombstones(store, snapshot, ids, ruling.tombstones.column("t").combine_chunks())
         state = (stands.space, stands.regions, stands.reach, stands.bounds)
         manifest = _manifest(snapshot, state, made.entries, made.borders, stands.string_ids, tombstones)
         store.finish(snapshot, manifest | {"quarantine": [], "renamed": {}, "input": None}, lock)
         store.tidy(2, lock, lambda _: None)
-    return ruling.counts | {"linked": made.linked}
+    return dict(ruling.counts) | {"linked": made.linked}
+
+
+def _shares(many, tasks):
+    """Numbers below ``many``, shared among tasks; none has nothing."""
+    return [some for task in range(tasks) if (some := range(task, many, tasks))]
 
 
 def _named(rows, plane):
