@@ -120,7 +120,7 @@ def _rebuild_all(
     if (space := reading.space) is not None:
         reading.check_wrap(space)
     named = Columns(**reading.said)
-    inputs = look_at(positions, named, schema=reading.schema)
+    inputs = look_at(positions, named, schema=reading.schema, session=engine.session)
     named = columns_of_log(named, inputs.roles)
     history = None if dry_run else asked.history
     if asked.history is not None and "://" not in asked.history:

@@ -17,7 +17,7 @@ from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns, attribute_names, check_found, leaves, type_at
 from dtoss.snapshots.column_types import is_text
 from pipelines.rows.delimited_frame import check_said, layout_in
-from pipelines.rows.inputs import Inputs, columns_of_log, look
+from pipelines.rows.inputs import Inputs, Worker, columns_of_log, look
 from pipelines.rows.row_sources import blocks_of
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS, crs_taken, point_of
 
@@ -52,14 +52,19 @@ class First:
 
 
 def look_at(
-    paths: Sequence[str], columns: Columns, *, schema: str = "union", numbers: Mapping[str, Any] | None = None
+    paths: Sequence[str],
+    columns: Columns,
+    *,
+    schema: str = "union",
+    numbers: Mapping[str, Any] | None = None,
+    session: Worker | None = None,
 ) -> Inputs:
     """Return what is at paths, once all that needs no Spark is found to be right.
 
-    ``columns``: which columns mean what, and how text is written.
+    ``columns``: which columns mean what, and how text is written; ``session``: as :func:`pipelines.rows.inputs.look`.
     """
     check_said(columns)
-    inputs = look(paths, schema=schema, encoding=columns.encoding)
+    inputs = look(paths, schema=schema, encoding=columns.encoding, session=session)
     check_columns(inputs, columns, numbers)
     return inputs
 

@@ -14,7 +14,8 @@ from dtoss.commits.lease import held_by
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import InputError
 from dtoss.log.segment_names import HIDDEN, ask_to_seal, is_asked
-from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in
+from pipelines.rows.footers import AT_ONCE
+from pipelines.rows.inputs import Inputs, format_of, kind_in, look_in
 from pipelines.rows.list_files import Listing, escape_glob, is_as_written, join_listings, listing, sha256_of
 
 YOUNG_SECONDS = 2.0

@@ -5,7 +5,6 @@ The footers of Parquet files: one set of columns for all of them, or a line that
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +21,13 @@ from pyarrow import fs
 from dtoss.errors import InputError
 from dtoss.log.log_reader import META, roles_of
 from dtoss.rows.input_columns import Columns
+from pipelines.rows.footers import AT_ONCE, MOST_HERE, alike_files, geo_facts
 from pipelines.rows.list_files import Listing, listing
 from pipelines.rows.table_files import TableFiles
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FORMATS = {
     ".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
@@ -38,8 +41,6 @@ READ = (
     f"{', '.join(_FIRST)} and {_LAST} are read, all but Parquet also as .gz, .bz2 or .zst, and the name says which "
     f"({', '.join(_USUAL)})"
 )
-AT_ONCE = 16
-"""Files that are looked at at a time."""
 _HEAD = 4096
 _MAGIC = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PAR1": "Parquet"}
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -89,13 +90,20 @@ class Inputs:
         }
 
 
-def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = None) -> Inputs:
+Worker: TypeAlias = "Callable[[Inputs], SparkSession | None]"
+"""Returns the Spark that is to work on files of which nothing else is known yet; None where this process is."""
+
+
+def look(
+    paths: Sequence[str], *, schema: str = "union", encoding: str | None = None, session: Worker | None = None
+) -> Inputs:
     """Return what is at paths, directories at any depth.
 
     The format goes by the name, of a file or of a directory above it; without one, what begins as Parquet is Parquet.
     Files of no format that is read are skipped in directories. Of Parquet the footers of all files are read.
 
-    ``schema``: "union" takes the columns of all Parquet files, null where a file has none; "strict" wants all in each.
+    ``schema``: "union" takes the columns of all Parquet files, null where a file has none; "strict" wants all in each;
+    ``session``: is asked where the files are more than this process looks into by itself.
     """
     if schema not in ("union", "strict"):
         raise ValueError(f"schema is {schema!r}: union or strict is wanted")
@@ -125,7 +133,7 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
     )
     if not all(one.files for one in found):
         return replace(whole, files=(), places=(), sizes=())
-    return _inside(whole, schema, encoding)
+    return _inside(whole, schema, encoding, session or _nobody)
 
 
 def some_of(inputs: Inputs, chosen: Sequence[int], *, schema: str = "union", encoding: str | None = None) -> Inputs:
@@ -146,7 +154,7 @@ def some_of(inputs: Inputs, chosen: Sequence[int], *, schema: str = "union", enc
         named=named,
         folders=tuple(inputs.folders[i] for i in chosen),
     )
-    return _inside(some, schema, encoding)
+    return _inside(some, schema, encoding, _nobody)
 
 
 def look_in(
@@ -170,16 +178,24 @@ def look_in(
         folders=tuple("/".join(folders[file]) if base else "" for file in files),
         below=base,
     )
-    return _inside(whole, schema, encoding)
+    return _inside(whole, schema, encoding, _nobody)
 
 
-def _inside(inputs: Inputs, schema: str, encoding: str | None) -> Inputs:
+def _nobody(inputs: Inputs) -> None:
+    return None
+
+
+def _inside(inputs: Inputs, schema: str, encoding: str | None, session: Worker) -> Inputs:
     """Return inputs with what the first or last bytes of their files say."""
     places = inputs.places
     if inputs.kind == "parquet" or inputs.kind in TABLE_FORMATS:
-        schemas = _each(places, footer if inputs.kind == "parquet" else partial(_columns_of, inputs.kind))
-        together, differ = union(schemas, inputs.files, strict=schema == "strict")
-        columns, roles = tuple(tuple(one.names) for one in schemas), roles_in(schemas, inputs.files)
+        see = footer if inputs.kind == "parquet" else partial(_columns_of, inputs.kind)
+        runs = alike_files(places, see, session(inputs) if len(places) > MOST_HERE else None)
+        schemas, files = [run.schema for run in runs], [inputs.files[run.first] for run in runs]
+        together, differ = union(schemas, files, strict=schema == "strict")
+        roles = roles_in(schemas, [inputs.files[run.last] for run in runs])
+        names = [(tuple(run.schema.names), run.last + 1 - run.first) for run in runs]
+        columns = tuple(one for one, many in names for _ in range(many))
         return replace(inputs, schema=together, differ=differ, columns=columns, roles=roles)
     return replace(inputs, mark=_mark(inputs, _each(places, _head), encoding))
 
@@ -420,13 +436,8 @@ def _geo(schemas: Sequence[pa.Schema], files: Sequence[str]) -> bytes | None:
         if data is None or data in known:
             continue
         known.add(data)
-        try:
-            geo = json.loads(data)
-            about = geo["columns"][geo["primary_column"]]
-            # the box of a file is its own
-            facts = (geo["primary_column"], about["encoding"], about.get("crs", "OGC:CRS84"))
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"the metadata of GeoParquet in {file} is damaged") from None
+        if (facts := geo_facts(data)) is None:
+            raise InputError(f"the metadata of GeoParquet in {file} is damaged")
         if first is None:
             first = (data, facts, file)
         elif facts != first[1]:

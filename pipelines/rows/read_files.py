@@ -96,7 +96,11 @@ def read_positions(
     Rows of a log that delete their objects are left out where ``columns`` names no column that says so.
     """
     check_said(columns)
-    inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
+    inputs = (
+        paths
+        if isinstance(paths, Inputs)
+        else look(paths, schema=schema, encoding=columns.encoding, session=lambda _: session)
+    )
     deletes, columns = columns.deleted is not None, columns_of_log(columns, inputs.roles)
     if inputs.kind == "json" and columns.encoding is not None:
         raise InputError("--encoding is for CSV: JSON lines are read in UTF-8")

@@ -37,7 +37,7 @@ def append(
     from pipelines.local_joins.first_look import look_at
 
     named = Columns(**reading.said)
-    inputs = look_at(positions, named, schema=reading.schema)
+    inputs = look_at(positions, named, schema=reading.schema, session=engine.session)
     if "://" not in history:
         check_folder("--history", history)
     for file, why in inputs.skipped:

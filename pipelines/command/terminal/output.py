@@ -69,8 +69,10 @@ class Engine:
 
     def _is_spark(self, inputs: Inputs | None, needs: str | None) -> bool:
         """Return whether Spark does the work, and say why where nobody has asked for it."""
+        from pipelines.spark.session import running_session
+
         why = self.why_spark(inputs, needs)
-        if why:
+        if why and running_session() is None:
             print(f"Spark does this: {why}", file=sys.stderr)
         return why is not None
 

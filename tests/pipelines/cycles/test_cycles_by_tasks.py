@@ -69,3 +69,13 @@ def test_what_tasks_say_is_as_short_for_many_updates(tmp_path):
     """A hundred times as many take no more room, beyond a few digits."""
     sizes = [told_of(begun(tmp_path / str(count), state_of(2)), count) for count in (100, 10_000)]
     assert sizes[1] < sizes[0] + 200
+
+
+def test_an_update_finds_its_object_where_other_tasks_have_nothing(tmp_path):
+    """Ids are shared by their hash, also when most tasks have none."""
+    store = begun(tmp_path / "s", state_of(2))
+    for id in range(6):
+        for t, fate in ((10, "added"), (11, "updated"), (9, "late")):
+            counts = cycled(store, table([Update(id, t, 1.0, 2.0, ("a", 1.0))]), now=20, tasks=3)
+            assert counts[fate] == 1, (id, t)
+            assert counts["added"] == (t == 10), (id, t)

@@ -29,6 +29,7 @@ BOUNDS = {
     ("patterns.py", "values"): "counts a task, and sums by partition and slot",
     ("rows/by_id.py", "values"): "counts a task, and a few ids",
     ("rows/delimited_frame.py", "values"): "a boolean a task",
+    ("rows/footers.py", "done_by_number"): "what files say of their columns, those in a row that agree as one",
     ("rows/json_rows.py", "values"): "the kinds of columns, a task each",
     ("rows/read_files.py", "values"): "counts a task",
     ("rows/rejected_row_files.py", "values"): "a file's entry a task",
