@@ -109,7 +109,7 @@ def main() -> None:
             ask_meanwhile(url, places[:10_000], given.asked, LINE_SECONDS) as (ask, seen),
         ):
             words = ["--store", store, "--updates", updates, "--every", f"{given.every:g}s", "--done", "delete", "-q"]
-            command = [sys.executable, "-m", "dtoss", "run", *map(str, words)]
+            command = ["chrt", "--idle", "0", sys.executable, "-m", "dtoss", "run", *map(str, words)]
             run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             index, lags = dtoss.connect(url), []
 

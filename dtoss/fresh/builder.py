@@ -81,21 +81,10 @@ def generations_of(fresh: Fresh, event: Callable[..., None]) -> Generations:
     store = Store(fresh.store).absolute
     schema = log_schema(store.manifest())
     reader, other = (LogReader(fresh.updates, schema) for _ in range(2))
-    threads = threads_for(processors())
+    threads = min(processors(), BUILDING_THREADS)
     return Generations(
         store, Store(fresh.home), reader, other, schema, fresh.counts, event, threads, server=fresh.server
     )
-
-
-def threads_for(processors: int) -> int:
-    """Return how many threads build: who answers, who writes and who asks find the other half of the processors free.
-
-    Examples
-    --------
-    >>> [threads_for(processors) for processors in (1, 2, 4, 64)]
-    [1, 1, 2, 4]
-    """
-    return min(max(processors // 2, 1), BUILDING_THREADS)
 
 
 def first_generation(fresh: Fresh, seconds: float = FIRST_GENERATION_SECONDS) -> None:

@@ -185,8 +185,6 @@ def look_for_bases(
 
 
 WORKS = (make_generations, look_for_bases)
-MAKER_NICE = 19
-"""How much the process stands back for those that answer and acknowledge, where cores are short."""
 _WORDS = 1 << 12
 """Words that are read at once: one for each sync."""
 
@@ -244,6 +242,17 @@ def start_maker(
         os.waitpid(pid, 0)
 
 
+def yield_to_all() -> None:
+    """Let this process run where no other wants to: who wakes is put on its processor, as if that were idle.
+
+    Behind others by ``nice`` alone it holds a processor while two that answer share the other one.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except (AttributeError, OSError):  # no Linux, or a sandbox that forbids it
+        os.nice(19)
+
+
 def _work(
     made: Callable[[], Generations],
     parent: socket.socket,
@@ -253,7 +262,7 @@ def _work(
 ) -> NoReturn:
     """Make generations as long as the parent is there, and end the process: nothing of its stack may go on here."""
     code = 1
-    os.nice(MAKER_NICE)
+    yield_to_all()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with its parent, which is told, too
     try:
         if parent.recv(1):
@@ -278,8 +287,8 @@ def _work(
         os._exit(code)
 
 
-KEPT_GENERATIONS = 4
-"""How many stay in the store; who has opened one keeps it."""
+KEPT_GENERATIONS = 12
+"""How many stay in the store: more than a worker has open, for who lets go of a file's last pages frees them."""
 KEPT_COMMITS = 100
 """More than there are generations: each has its commit."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,6 +41,16 @@ class Source:
             raise StoreError(
                 f"{self.path} has {found.st_size} bytes, it had {self.data.size} when it was opened: something has "
                 "changed it; roll back or rebuild"
+            )
+
+    def free_pages(self) -> None:
+        """Take the map's pages from this process, without the interpreter's lock; who still reads gets them again.
+
+        Where Python unmaps a file all other threads wait meanwhile, for a millisecond each 15 MB.
+        """
+        if self.inode is not None and sys.platform == "linux":
+            ctypes.CDLL(None).madvise(
+                ctypes.c_void_p(self.data.address), ctypes.c_size_t(self.data.size), mmap.MADV_DONTNEED
             )
 
 

@@ -286,10 +286,14 @@ class Serving:
             return found
         return self.before if self.before is not None and self.before.name == name else None
 
+    def all(self) -> list[ServedSnapshot]:
+        """Return all snapshots that are open, the one that answers first."""
+        some = (self.now, self.before, *self.opened.values(), *(kept for kept, _ in [*self._kept.values()]))
+        return list({served.name: served for served in reversed(some) if served is not None}.values())[::-1]
+
     def names(self) -> list[str]:
         """Return the names of all snapshots that are open, the one that answers first."""
-        some = (self.now, self.before, *self.opened.values(), *(kept for kept, _ in self._kept.values()))
-        return list(dict.fromkeys(served.name for served in some if served is not None))
+        return [served.name for served in self.all()]
 
     def replace(self, fresh: ServedSnapshot) -> list[ServedSnapshot]:
         """Let a snapshot answer from now on; the one before stays open. Return generations that are let go."""

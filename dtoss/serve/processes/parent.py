@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 YOUNG_OBJECTS = 700
 """New objects after which workers look for garbage, as Python does by itself; a command that loads them does not."""
-TIMES_IN_MEMORY = 4
-"""What a snapshot takes on the disk, times this, is to be free in memory: for generations of two bases."""
+TIMES_IN_MEMORY = 14
+"""What a snapshot takes on the disk, times this, is to be free in memory: for the generations that are kept."""
 
 
 def run_server(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 import dtoss
 from dtoss.fresh.builder import Fresh, expired_rows, generations_of
 from dtoss.fresh.fresh_counts import FreshCounts
+from dtoss.fresh.generations import yield_to_all
 from dtoss.log.log_reader import log_schema
 from dtoss.log.log_writer import LogWriter
 from dtoss.rows.store_clock import Scale
@@ -215,3 +217,18 @@ def test_a_base_that_rows_of_the_log_do_not_fit_is_refused(world, rows, options,
     assert not made.look()
     assert why in world.events[0][1]["detail"]
     assert not made.step()
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has this policy")
+def test_what_makes_generations_runs_where_no_other_process_wants_to():
+    """Behind others by nice alone, it would hold a processor while two that answer share the other one."""
+    here, there = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        yield_to_all()
+        os.write(there, bytes([os.sched_getscheduler(0)]))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(here, 1) == bytes([os.SCHED_IDLE])
+    os.close(here)
+    os.close(there)

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -227,3 +228,42 @@ def test_a_swap_takes_over_partitions_in_the_same_files(published):
         assert rows(now.range(places, 5e3)) == rows(opened.range(places, 5e3))
         assert now[moved[0]] == opened[moved[0]]
         assert worker.told.events == []
+
+
+def resident(path):
+    """Return how many bytes of a file's maps are in the memory of this process."""
+    found, sizes = False, 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split()[0]:
+            found = line.removesuffix(" (deleted)").endswith(str(path))
+        elif found and line.startswith("Rss:"):
+            sizes += int(line.split()[1]) * 1024
+    return sizes
+
+
+def file_of(index, number):
+    """Return the mapped file of a partition."""
+    return index._record.held[index._record.manifest["partitions"][number]["file"]]
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux says what is in memory of a map")
+def test_what_is_let_go_leaves_memory_and_who_still_reads_it_finds_it(published):
+    """A file that what answers has, too, stays."""
+    with watched_generations(published) as worker:
+        first = worker.serving.now.index
+        moved = first.knn([[10.0, 50.0]], 1).id.tolist()
+        published.next_one(7, moved)
+        assert worker.watcher.look()
+        now = worker.serving.now.index
+        numbers = range(len(first.parts))
+        left = [number for number in numbers if file_of(first, number) is not file_of(now, number)]
+        stay = [number for number in numbers if number not in left]
+        expected = rows(first.range([[10.0, 50.0]], 1e4))
+        held = [resident(file_of(first, number).path) for number in left + stay]
+        assert all(held)
+        for seq in range(8, 8 + OPEN_GENERATIONS + 1):
+            published.next_one(seq, moved)
+            assert worker.watcher.look()
+        assert [resident(file_of(first, number).path) for number in left] == [0] * len(left)
+        assert all(resident(file_of(first, number).path) for number in stay)
+        assert rows(first.range([[10.0, 50.0]], 1e4)) == expected

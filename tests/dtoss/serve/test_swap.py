@@ -179,7 +179,12 @@ def test_the_next_commit_answers_once_it_is_ready(store):
     with watched(store) as worker:
         threads = []
         replace = worker.serving.replace
-        worker.serving.replace = lambda fresh: (threads.append(threading.current_thread()), replace(fresh))
+
+        def noted(fresh):
+            threads.append(threading.current_thread())
+            return replace(fresh)
+
+        worker.serving.replace = noted
         old = worker.serving.now
         assert not worker.watcher.look()
         assert worker.serving.now is old
