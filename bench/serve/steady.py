@@ -3,15 +3,17 @@
     python -m bench.serve.steady [--objects N] [--partitions P] [--rate R] [--seconds S] [--every S] [--asked Q]
 
 Rows are told at a rate, in a put each twentieth of a second; ``dtoss run`` makes a cycle of them each ``--every``
-seconds and deletes what it has read, so that snapshots take over meanwhile. A line each 20 seconds: memory of the
-server's processes, own and mapped, files and bytes of store and log, bytes of generations, and how long questions for
-the 8 nearest took that came at random times, ``--asked`` a second: the first line is of a server at rest. The lag at
-the end is from the answer to a put until a question that waits for its last row is answered, of each tenth put.
+seconds where no other process wants to run, and deletes what it has read, so that snapshots take over meanwhile. A line
+each 20 seconds: memory of the server's processes, own and mapped, files and bytes of store and log, bytes of
+generations, and how long questions for the 8 nearest took that came at random times, ``--asked`` a second: the first
+line is of a server at rest. The lag at the end is from the answer to a put until a question that waits for its last row
+is answered, of each tenth put.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -42,11 +44,10 @@ TESTED = 10
 def bytes_below(*folders: Path) -> tuple[int, int]:
     """Return how many files are in folders, and their bytes; those that go meanwhile are left out."""
     sizes = []
-    for path in (path for folder in folders for path in folder.rglob("*")):
-        try:
-            sizes += [path.stat().st_size] if path.is_file() else []
-        except FileNotFoundError:
-            continue
+    for where, _, names in (one for folder in folders for one in os.walk(folder)):
+        for name in names:
+            with suppress(FileNotFoundError):
+                sizes.append((Path(where) / name).stat().st_size)
     return len(sizes), sum(sizes)
 
 
