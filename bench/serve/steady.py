@@ -95,7 +95,10 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=16)
     parser.add_argument("--asked", type=float, default=0.0)
     given = parser.parse_args()
-    rng, begins = np.random.default_rng(0), int(time.time()) - 5_000
+    rng, begins = (
+        np.random.default_rng(0),
+        int(time.time()) - int(PUTS * given.seconds),
+    )  # a second each put, none ahead
     places = city(rng, given.objects)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from types import SimpleNamespace
@@ -222,13 +223,14 @@ def test_a_base_that_rows_of_the_log_do_not_fit_is_refused(world, rows, options,
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has this policy")
 def test_what_makes_generations_runs_where_no_other_process_wants_to():
     """Behind others by nice alone, it would hold a processor while two that answer share the other one."""
-    here, there = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe()
+
+    def say():
         yield_to_all()
-        os.write(there, bytes([os.sched_getscheduler(0)]))
-        os._exit(0)
-    os.waitpid(pid, 0)
-    assert os.read(here, 1) == bytes([os.SCHED_IDLE])
-    os.close(here)
-    os.close(there)
+        there.send(os.sched_getscheduler(0))
+
+    child = fork.Process(target=say)
+    child.start()
+    child.join()
+    assert here.recv() == os.SCHED_IDLE
