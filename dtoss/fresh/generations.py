@@ -69,6 +69,8 @@ class Generations:
     threads: int = 1
     server: int | None = None  # That of a plan for which it makes them; None for one that is alone
     standing: Standing = field(init=False)
+    # When the generation in hand was begun, by the monotonic clock and the process' time; None where none is
+    since: tuple[float, float] | None = None
     published: Published | None = None
     _space: Space | None = None
     _offered: Standing | None = None
@@ -102,6 +104,11 @@ class Generations:
             self.counts.add_unusable(came.unusable)
         self._publish(standing, began)
         return True
+
+    def waited(self) -> float:
+        """Return for how many seconds the generation in hand has had no processor; 0 where none is in hand."""
+        since = self.since
+        return 0.0 if since is None else time.monotonic() - since[0] - (time.process_time() - since[1])
 
     def look(self) -> bool:
         """Prepare what stands upon the snapshot that is current now, unless it is this one; return whether it did."""
@@ -160,12 +167,16 @@ def make_generations(
     while not stop.is_set():
         began = time.monotonic()
         news.clear()
+        yield_to_all()
+        made.since = began, time.process_time()
         try:
             busy = made.step()
         except Exception as error:
             made.event("no generation", detail=f"{type(error).__name__}: {error}")
             stop.wait(paces.failed)
             continue
+        finally:
+            made.since = None
         if busy:
             stop.wait(max(began + paces.generation - time.monotonic(), 0.0))
         else:
@@ -177,6 +188,7 @@ def look_for_bases(
 ) -> None:
     """Look for snapshots that become current until told to stop."""
     while not stop.wait(paces.base):
+        yield_to_all()
         try:
             if made.look():
                 news.set()
@@ -184,7 +196,27 @@ def look_for_bases(
             made.event("no base", detail=f"{type(error).__name__}: {error}")
 
 
+def yield_to_all() -> None:
+    """Let this thread run where no other wants to: who wakes is put on its processor, as if that were idle.
+
+    Behind others by ``nice`` alone it would hold a processor while two that answer share the other one. It does nothing
+    but on Linux.
+    """
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def take_share() -> None:
+    """Let all threads of this process have as much of the processors as others, until they yield again."""
+    with suppress(AttributeError, OSError):
+        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
+
+
 WORKS = (make_generations, look_for_bases)
+LATE_SECONDS = 0.5
+"""For which a generation is kept from the processors by others; after that it takes its share."""
 _WORDS = 1 << 12
 """Words that are read at once: one for each sync."""
 
@@ -242,17 +274,6 @@ def start_maker(
         os.waitpid(pid, 0)
 
 
-def yield_to_all() -> None:
-    """Let this process run where no other wants to: who wakes is put on its processor, as if that were idle.
-
-    Behind others by ``nice`` alone it holds a processor while two that answer share the other one.
-    """
-    try:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    except (AttributeError, OSError):  # no Linux, or a sandbox that forbids it
-        os.nice(19)
-
-
 def _work(
     made: Callable[[], Generations],
     parent: socket.socket,
@@ -262,7 +283,6 @@ def _work(
 ) -> NoReturn:
     """Make generations as long as the parent is there, and end the process: nothing of its stack may go on here."""
     code = 1
-    yield_to_all()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with its parent, which is told, too
     try:
         if parent.recv(1):
@@ -276,8 +296,10 @@ def _work(
                 threading.Thread(target=work, args=(generations, news, stop), daemon=True).start()
             if expires is not None:
                 threading.Thread(target=expires, args=(generations,), kwargs={"stop": stop}, daemon=True).start()
-            while parent.recv(_WORDS):
-                news.set()
+            parent.settimeout(LATE_SECONDS / 2)
+            while _has_word(parent, news):
+                if generations.waited() > LATE_SECONDS:
+                    take_share()
         code = 0
     except ConnectionError:  # the parent is gone
         code = 0
@@ -285,6 +307,15 @@ def _work(
         event("no generation", detail=f"{type(error).__name__}: {error}")
     finally:
         os._exit(code)
+
+
+def _has_word(parent: socket.socket, news: threading.Event) -> bool:
+    """Wait for a word of the parent for a while, and return whether it is still there."""
+    with suppress(TimeoutError):
+        if not parent.recv(_WORDS):
+            return False
+        news.set()
+    return True
 
 
 KEPT_GENERATIONS = 12

@@ -13,7 +13,7 @@ import pytest
 import dtoss
 from dtoss.fresh.builder import Fresh, expired_rows, generations_of
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.fresh.generations import yield_to_all
+from dtoss.fresh.generations import Generations, start_maker
 from dtoss.log.log_reader import log_schema
 from dtoss.log.log_writer import LogWriter
 from dtoss.rows.store_clock import Scale
@@ -221,16 +221,22 @@ def test_a_base_that_rows_of_the_log_do_not_fit_is_refused(world, rows, options,
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has this policy")
-def test_what_makes_generations_runs_where_no_other_process_wants_to():
+def test_a_generation_is_made_where_no_other_process_wants_to_run_until_that_keeps_it_too_long():
     """Behind others by nice alone, it would hold a processor while two that answer share the other one."""
-    fork = multiprocessing.get_context("fork")
-    here, there = fork.Pipe()
+    here, there = multiprocessing.Pipe()
+    made = Generations(*[None] * 5, FreshCounts(), lambda what, **facts: None)
+    made.standing = SimpleNamespace(seq=0, base="b")
+    made.begin, made.look = lambda: None, lambda: False
 
-    def say():
-        yield_to_all()
+    def step():
         there.send(os.sched_getscheduler(0))
+        ends = time.monotonic() + 60.0
+        while os.sched_getscheduler(0) == os.SCHED_IDLE and time.monotonic() < ends:
+            time.sleep(0.01)
+        there.send(os.sched_getscheduler(0))
+        return True
 
-    child = fork.Process(target=say)
-    child.start()
-    child.join()
-    assert here.recv() == os.SCHED_IDLE
+    made.step = step
+    with start_maker(lambda: made, made.counts, made.event) as maker:
+        maker.tell()
+        assert [here.recv() for _ in range(3)] == [os.SCHED_IDLE, os.SCHED_OTHER, os.SCHED_IDLE]
