@@ -6,7 +6,7 @@ options of ``dtoss windows``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from dtoss.snapshots.store import Store, on_stderr
 from dtoss.windows.storage.window_document import Home
 from pipelines.loop.arriving_batches import Loop, Pace, Sources, go_round
 from pipelines.loop.batch_report import Ran, Tally
-from pipelines.loop.odd_columns import REFUSE, check_ids
+from pipelines.loop.odd_columns import check_ids
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.position_frame import Positions, from_frame
@@ -42,111 +42,6 @@ class Summary:
     stopped: bool = False  # Whether a signal has ended it
 
 
-def run_windows(
-    positions: str | Sequence[str],
-    store: str,
-    name: str,
-    sessions: Callable[[], SparkSession | None],
-    wanted: Mapping[str, Any] | None = None,
-    *,
-    space: Space | None = None,
-    every: float = 10.0,
-    once: bool = False,
-    columns: Columns | None = None,
-    wrap: bool = False,
-    unit: str | None = None,
-    schema: str = "union",
-    max_bad: float = 0.1,
-    most_rows: int | None = None,
-    stopping: Stopping | None = None,
-    renew: Callable[[], None] | None = None,
-    patient: bool | None = None,
-    say: Callable[[Ran], None] | None = None,
-    warn: Callable[[str], None] | None = None,
-    moving: Moving | None = None,
-    retain: str | None = None,
-    clock: Callable[[], int] | None = None,
-    replacing: bool = False,
-    on_odd_file: str = REFUSE,
-) -> Summary:
-    """Count the rows of files that arrive in a folder in windows, until a signal comes.
-
-    The commit of a batch names the files that it has read, results, and the state after, so that all of them count in
-    one step. A run that was killed goes on where its commits are: there is no checkpoint beside them.
-
-    Parameters
-    ----------
-    positions
-        The folder in which files arrive, :func:`pipelines.loop.arriving.list_arrivals`; a file or a glob, too, or
-        several of them.
-    store
-        Path or URI of the store.
-    name
-        Of the windows.
-    sessions
-        Returns the session, or a new one where there is none; None where this process does the work. It is asked once
-        there are rows.
-    wanted
-        Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
-        stay as they are.
-    space
-        Of the positions; None takes the store's, or degrees.
-    every
-        Seconds from look to look.
-    once
-        Read what there is, and end.
-    columns
-        Which columns mean what, and how text is written.
-    wrap
-        Take 360 from longitudes above 180.
-    unit
-        Of times that are numbers: "ms", or seconds when None.
-    schema
-        Of Parquet files: "union" or "strict".
-    max_bad
-        Share of bad rows above which a batch fails.
-    most_rows
-        Rows of a batch, about, of whole files; None takes all there are.
-    stopping
-        Whether somebody has asked to end; signals when None.
-    renew
-        Is called before Spark is started anew, after it has gone.
-    patient
-        A batch that fails for no reason of its rows is tried again, three times in a row; unless ``once`` when None.
-    say
-        Is told of each batch.
-    warn
-        Is told what looks wrong but is legal; stderr when None.
-    moving
-        How groups of objects are placed on workers, :func:`pipelines.windowing.window_batches.moving_of`.
-    retain
-        Such as 7d: results of ends that are longer behind the watermark are removed; None keeps all.
-    clock
-        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.batch_report.wall`. Where a look
-        finds no rows the watermark follows it, less the delay; it stands when None.
-    replacing
-        Let a set of another spec, or of other pivots, take over without a gap; else these are an error.
-    on_odd_file
-        As :func:`pipelines.watch.watch_files`.
-
-    Raises
-    ------
-    InputError
-        If options are not legal, the windows stand for another spec, or the first batch cannot be made of its rows.
-    StoreError
-        If another process runs these windows (the message says which), or a file is damaged.
-    ValueError
-        If ``on_odd_file`` is another word.
-    BatchesFailed
-        If three batches in a row have failed.
-    """
-    how = How(max_bad, False, retain, wrap, unit, say or (lambda _: None), warn or on_stderr, moving, clock)
-    sources = Sources(positions, columns or Columns(), schema, most_rows, on_odd_file)
-    pace = Pace(every, every, once, patient)
-    which = Which(Home(Store(store).absolute.path, name), wanted, space, replacing)
-    return count_files(which, sources, pace, how, sessions, stopping=stopping, renew=renew)
-
-
 def count_files(
     which: Which,
     sources: Sources,
@@ -157,7 +52,17 @@ def count_files(
     stopping: Stopping | None = None,
     renew: Callable[[], None] | None = None,
 ) -> Summary:
-    """Count the rows of files that arrive in windows, as :func:`run_windows`."""
+    """Count the rows of files that arrive in windows, until a signal comes.
+
+    The commit of a batch names the files that it has read, results, and the state after, so that all of them count in
+    one step. A run that was killed goes on where its commits are: there is no checkpoint beside them.
+
+    ``sessions``: returns the session, or a new one where there is none; None where this process does the work. It is
+    asked once there are rows; ``stopping``: whether somebody has asked to end, signals when None; ``renew``: is called
+    before Spark is started anew, after it has gone.
+
+    BatchesFailed if three batches in a row have failed, InputError if the first one cannot be made of its rows.
+    """
     home, warn = which.home, how.warn
     stands = stands_for(home, which.wanted, which.space, which.replacing)
     retained_of(how.retain, stands.spec)
@@ -240,22 +145,38 @@ def windows(
     name
         Of the windows.
     wanted
-        As :func:`run_windows`.
+        Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
+        stay as they are.
     checkpoint
         The folder in which Spark keeps how far it has read; ``STORE/windows/NAME/checkpoint`` when None.
     space
-        As :func:`run_windows`.
+        Of the positions; None takes the store's, or degrees.
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
         Of :class:`dtoss.rows.input_columns.Columns`.
-    wrap, unit, max_bad, say, warn
-        As :func:`run_windows`.
+    wrap
+        Take 360 from longitudes above 180.
+    unit
+        Of times that are numbers: "ms", or seconds when None.
+    max_bad
+        Share of bad rows above which a batch fails.
+    say
+        Is told of each batch.
+    warn
+        Is told what looks wrong but is legal; stderr when None.
     new_source
         Take batches of a query that the windows do not know beside those of another; else that is an error, because a
         query without its checkpoint reads all of its source again.
-    moving, retain, clock, replacing
-        As :func:`run_windows`.
+    moving
+        How groups of objects are placed on workers, :func:`pipelines.windowing.window_batches.moving_of`.
+    retain
+        Such as 7d: results of ends that are longer behind the watermark are removed; None keeps all.
+    clock
+        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.batch_report.wall`. Where a look
+        finds no rows the watermark follows it, less the delay; it stands when None.
+    replacing
+        Let a set of another spec, or of other pivots, take over without a gap; else these are an error.
 
     Raises
     ------

@@ -169,7 +169,7 @@ JOBS = {
     "history_joins.history_knn_join", "history_joins.history_range_join", "history_report.history_report",
     "join.knn_join", "join.range_join", "patterns.patterns", "plan.plan", "rebuild.rebuild", "report.report",
     "spark.session.spark_session", "sql.register.register", "stream.stream", "watch.watch", "watch.watch_files",
-    "windows.run_windows", "windows.windows", "zones_join.within_join",
+    "windows.windows", "zones_join.within_join",
 }  # fmt: skip
 """In pipelines."""
 OTHERS = {

@@ -177,7 +177,7 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class CountingOptions:
-    """What is wanted of a run of windows, :func:`pipelines.windows.run_windows`, beside which they are."""
+    """What is wanted of a run of windows, :func:`pipelines.windows.count_files`, beside which they are."""
 
     title: ClassVar[str] = "How they are counted"
     explain: Annotated[bool, Option("Print the steps, what is shuffled and why, and run nothing.")] = False

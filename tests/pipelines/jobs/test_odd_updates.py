@@ -18,10 +18,10 @@ from pipelines.ticks.run import Ran
 from pipelines.windowing.backfill_run import rebuild_windows
 from pipelines.windowing.begin_windows import Which, read_asked
 from pipelines.windowing.running_sets import How
-from pipelines.windows import run_windows
 from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.pipelines.loops import looped
 from tests.pipelines.stores import objects_of
+from tests.pipelines.windowing.counted_files import run_windows
 
 BEGIN = 1_700_000_000
 OLD = 1_600_000_000

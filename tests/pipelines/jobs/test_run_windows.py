@@ -22,10 +22,10 @@ from pipelines.ticks import three_commits
 from pipelines.ticks.run import Ran
 from pipelines.windowing.begin_windows import read_asked
 from pipelines.windowing.feed_windows import Feed, feed
-from pipelines.windows import run_windows
 from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.pipelines.loops import looped
 from tests.pipelines.rows.reading import rows_of
+from tests.pipelines.windowing.counted_files import run_windows
 
 BEGIN = 1_700_000_000
 SITES = [[8.1, 50.1], [8.3, 50.1], [8.2, 50.0]]

@@ -23,10 +23,10 @@ from pipelines.windowing.backfill_run import rebuild_windows
 from pipelines.windowing.begin_windows import Which
 from pipelines.windowing.running_sets import How
 from pipelines.windowing.window_batches import moving_of
-from pipelines.windows import run_windows
 from tests.dtoss.watch.streams import SPHERE, change, random_asked, random_rows
 from tests.pipelines.jobs.test_streams_in_process import BAD, SITES, write
 from tests.pipelines.watching.arrivals import OLD
+from tests.pipelines.windowing.counted_files import run_windows
 
 WHEN = {"wall_us", "seconds", "load", "ended"}
 """What documents say of the clock of the machine, and of what work took: files of loads are named by their bytes."""

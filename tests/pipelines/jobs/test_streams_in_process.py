@@ -17,7 +17,6 @@ from dtoss.watch.watch_folder import Home
 from dtoss.windows.keys import site_keys
 from dtoss.windows.query.window_query import open_windows
 from pipelines.watching.watch_batches import Watching
-from pipelines.windows import run_windows
 from tests.dtoss.watch.streams import (
     BEGIN,
     SECOND,
@@ -31,6 +30,7 @@ from tests.dtoss.watch.streams import (
 )
 from tests.dtoss.windows.in_memory_windows import Live
 from tests.pipelines.watching.arrivals import OLD, all_told, once, plain
+from tests.pipelines.windowing.counted_files import run_windows
 
 SITES = np.array([[0.005, 0.0], [0.02, 0.01], [179.995, 0.005], [10.0, 89.0]])
 BAD = [{"id": "", "lon": 0, "lat": 0}, {"id": 3, "lon": 0, "lat": 91}, {"id": 4, "lon": "east", "lat": 0}]

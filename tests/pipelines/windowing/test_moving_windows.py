@@ -16,8 +16,8 @@ from dtoss.windows.storage.group_placement import Load, as_json, even, placement
 from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, FILE_KINDS, Home, head_of
 from pipelines.windowing import window_batches
 from pipelines.windowing.window_batches import day_pattern, moving_of, placed
-from pipelines.windows import run_windows
 from tests.dtoss.windows.storage.kept import ALL, PLANE, SECOND, SITES, begin, commit, made, spec
+from tests.pipelines.windowing.counted_files import run_windows
 
 MINUTE = 60_000_000
 

@@ -12,8 +12,9 @@ import dtoss
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.windows.query.window_query import open_windows
-from pipelines.windows import run_windows, windows
+from pipelines.windows import windows
 from tests.dtoss.windows.storage.kept import SITES
+from tests.pipelines.windowing.counted_files import run_windows
 
 SCHEMA = "id bigint, x double, y double, t double"
 
