@@ -23,6 +23,7 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
+from llvmlite.binding import parse_bitcode
 from numba.core import config
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
@@ -164,7 +165,21 @@ def _rebuilt(data: bytes | None, target: Any) -> CompileResult | None:
         parts = pickle.loads(data[_DIGEST:])
     except (AttributeError, ImportError):
         return None
-    return CompileResult._rebuild(target, *parts)
+    result = CompileResult._rebuild(target, *parts)
+    _, _, (_, bitcode) = parts[0]
+    _read_when_linked(result.library, bitcode)
+    return result
+
+
+def _read_when_linked(library: Any, bitcode: bytes) -> None:
+    """Let go of what kernels above would link of a kernel until one does: read, it takes ten times the memory."""
+
+    def module() -> Any:
+        if library._shared_module is None:
+            library._shared_module = parse_bitcode(bitcode)
+        return library._shared_module
+
+    library._shared_module, library._get_module_for_linking = None, module
 
 
 _THEIRS = sys.stdlib_module_names | {"numpy", "numba", "llvmlite"}

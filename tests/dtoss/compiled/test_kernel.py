@@ -103,6 +103,33 @@ def test_nothing_is_compiled_before_it_is_called(small):
     assert small.answer() == (21, 19, 0, 1, 1)
 
 
+CALLER = """
+from small.kernels import kernel
+from small.outer import outer
+
+@kernel("int64(int64)")
+def caller(x):
+    return outer(x) + 100
+"""
+BODIES = """
+import gc
+from llvmlite.binding import ModuleRef
+from small.caller import caller
+from small.outer import outer
+print(outer(20))
+modules = [one for one in gc.get_objects() if type(one) is ModuleRef]
+print(sum("outer" in f.name and not f.is_declaration for one in modules for f in one.functions))
+print(caller(20))
+"""
+
+
+def test_what_kernels_link_of_a_kept_one_is_read_when_one_does(small):
+    """Until then it would take memory for nothing."""
+    (small.place / "small" / "caller.py").write_text(CALLER)
+    assert small.answer() == (21, 19, 0, 0, 0)
+    assert small.run(BODIES).stdout.split() == ["21", "0", "121"]
+
+
 @pytest.mark.parametrize(
     ("change", "value"),
     [({"body": "x * 2"}, 40), ({"step": 5}, 26), ({"added": 7}, 28)],
