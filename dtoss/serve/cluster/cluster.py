@@ -271,7 +271,7 @@ class PeerGroup:
         One that says nothing at all for :data:`HOP_SECONDS`, or a third of the time that is left, is frozen.
         """
         hop = min(self.hop_seconds, left / 3)
-        loop = asyncio.get_running_loop()
+        loop, limit = asyncio.get_running_loop(), asyncio.timeout(left)
         watching: list[asyncio.Task[None]] = []
 
         async def watch() -> None:
@@ -285,8 +285,7 @@ class PeerGroup:
         # most answers are there before anybody looks
         looks = loop.call_later(hop / 2, lambda: watching.append(loop.create_task(watch())))
         try:
-            async with asyncio.timeout(None) as limit:
-                return await link.ask(path, body, left, asker)
+            return await link.ask(path, body, limit, asker)
         finally:
             looks.cancel()
             for one in watching:

@@ -352,20 +352,25 @@ class Link:
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
 
     async def ask(
-        self, path: str, body: bytes | None, seconds: float, asker: bytes = b"", given: Headers | None = None
+        self,
+        path: str,
+        body: bytes | None,
+        limit: float | asyncio.Timeout,
+        asker: bytes = b"",
+        given: Headers | None = None,
     ) -> Reply:
         """Return the answer to a request.
 
         A connection that was closed while it was idle is opened again, once: what a request changes is no other one
         the second time.
 
-        ``body``: what is posted; None to get; ``asker``: for whom it is, as
-        :func:`dtoss.serve.observability.log_lines.askers` has it; empty where that is not known;
-        ``given``: headers that somebody sent, whose request is passed on, in place of those of this server.
+        ``body``: what is posted; None to get; ``limit``: seconds, or a timeout that the caller moves;
+        ``asker``: for whom it is, as :func:`dtoss.serve.observability.log_lines.askers` has it; empty where that is not
+        known; ``given``: headers that somebody sent, whose request is passed on, in place of those of this server.
         """
         data = self.request(path, body, asker, given)
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(seconds):
+        async with limit if isinstance(limit, asyncio.Timeout) else asyncio.timeout(limit):
             if self.idle:
                 with suppress(ConnectionResetError):
                     return await self._exchange(self.idle.pop(), data, loop)

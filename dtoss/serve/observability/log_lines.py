@@ -243,7 +243,9 @@ def askers(names: Iterable[str]) -> bytes:
     >>> askers(["fleet", "map", "fleet", ""])
     b'fleet=2,map=1'
     """
-    known = Counter(name for name in names if name)
+    if not (named := [name for name in names if name]):
+        return b""
+    known = Counter(named)
     most = known.most_common(MOST_ASKERS)
     others = known.total() - sum(count for _, count in most)
     return ",".join(f"{name}={count}" for name, count in [*most, *([("*", others)] if others else [])]).encode()

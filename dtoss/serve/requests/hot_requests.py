@@ -229,7 +229,9 @@ class Alike(NamedTuple):
         return [one.k for one in self.asked]
 
     def take(self, rows: NDArray[np.int64]) -> Alike:
-        """Return some of them."""
+        """Return some of them; rows rise."""
+        if len(rows) == len(self.asked):
+            return self
         some = [self.asked[row] for row in rows.tolist()]
         return self._replace(asked=some, places=self.places[rows], radius=self.radius[rows])
 
@@ -276,10 +278,10 @@ class Gathering:
         try:
             if served.share is not None:
                 kept = self._forward(served, group)
-                if len(kept) < len(group.asked):
-                    group = group.take(kept)
-            if len(group.asked):
-                self._here(served, group)
+                if not len(kept):
+                    return
+                group = group.take(kept)
+            self._here(served, group)
         except Exception as error:  # the long way says what is wrong, to each its own; not to those that were sent on
             self._state.log.event("gathering failed", error=repr(error))
             for asked in group.asked:
