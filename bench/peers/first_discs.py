@@ -17,7 +17,7 @@ from dtoss.partitioning.regions import fences_of
 from dtoss.queries.kernels.address_table import row_of
 from dtoss.queries.kernels.disc_search import COUNTS, PLACES, search
 from dtoss.queries.kernels.knn_kernel import OUTSIDE, first_disc
-from dtoss.queries.kernels.nearest_disc import at_least, expand
+from dtoss.queries.kernels.nearest_disc import at_least, expand, site_of
 from dtoss.queries.kernels.query_arguments import FirstDisc, Nearest, Query, Ranged, Trail, scratch_of
 from dtoss.queries.kernels.walk import descend
 from dtoss.queries.open_snapshot import addresses_of_runs, arguments_of, keys_of, starts_of
@@ -37,27 +37,29 @@ def expected_distance(objects: Floats, k: int) -> float:
 
 @kernel(
     "int64(int64[:, ::1], float64[::1], float64[:, ::1], int64[::1], int64, int64, float64, int64[::1], int32[::1],"
-    " float64[::1], uint8[::1], float64[::1], float64[::1])"
+    " float64[::1], uint8[::1], float64[::1], float64[::1], int32[::1])"
 )
-def search_each(rows, bounds, queries, blocks, k, way, square, places, visits, gaps, seen, distance, first):
+def search_each(rows, bounds, queries, blocks, k, way, square, places, visits, gaps, seen, distance, first, noted):
     """Search the k nearest of each place, and write how wide it began, squared; return how many had room enough."""
     row, box = row_of(pointer(rows), 0), pointer(bounds)
     scratch = scratch_of(places, visits, gaps, seen, distance)
-    trail = Trail(-1, -1.0, -1.0, 1.0)
+    trail = Trail(-1, -1.0, 0, 1.0, pointer(noted))
     for r in range(len(queries)):
         place = place_at(pointer(queries), r, queries.shape[1])
         block = descend(row, place) if way == ALONE else blocks[r]
-        disc, nearest, depth, dense = FirstDisc(block, square, 0.0), Nearest(-1, 0.0, 0.0), -1.0, 1.0
+        disc, nearest, dense = FirstDisc(block, square, 0.0), Nearest(-1, 0.0, 0.0), 1.0
         if way != BY_COUNT:
-            disc, nearest, depth, dense = first_disc(row, place, box, k, block, Nearest(trail.site, 0.0, 0.0), trail)
+            disc, nearest, dense = first_disc(row, place, k, block, Nearest(trail.site, 0.0, 0.0), trail)
         listed, _, _, last = expand(row, place, box, k, disc, np.inf, scratch)
         if listed < 0:
             return r
         first[r] = disc.square
         if way == IN_A_BATCH:
             near = at_least(bits_float(scratch.ordered[0]))
-            depth = np.sqrt(last) - np.sqrt(near) if near > OUTSIDE * last else -1.0
-            trail = Trail(nearest.site, last, depth, dense)
+            known = min(listed, k) if near > OUTSIDE * last else 0
+            for t in range(known):
+                noted[t] = site_of(scratch.ordered[t], scratch.queue)
+            trail = Trail(nearest.site, last, known, dense, trail.sites)
     return len(queries)
 
 
@@ -88,9 +90,9 @@ def first_radii(index: dtoss.Index, at: Floats, k: int, way: int, radius: float)
     """Search the k nearest of places, and return the radius that each begins with; ``radius`` is that by ed(k)."""
     opened, table = index.engine.opened, index.engine.opened.parts.table
     queries, blocks = _starts(index, at)
-    first = np.empty(len(at))
+    first, noted = np.empty(len(at)), np.empty(k, np.int32)
     while search_each(
-        table.rows, opened.box, queries, blocks, k, way, radius * radius, *workspace.arrays, first
+        table.rows, opened.box, queries, blocks, k, way, radius * radius, *workspace.arrays, first, noted
     ) < len(at):  # fmt: skip
         workspace.grow()
     return np.sqrt(first)

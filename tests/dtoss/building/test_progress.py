@@ -23,13 +23,13 @@ SLOW = """
 import os, sys, time
 import numpy as np
 import dtoss
-from dtoss.building import in_memory; from dtoss.building import build_progress as progress
+from dtoss.building import in_memory
 construct, positions = in_memory.construct, np.random.default_rng(0).uniform(-5, 5, (400, 2))
 def slowly(*given, **named):
     time.sleep(pause)
     return construct(*given, **named)
 in_memory.construct = slowly
-for progress.LONG_SECONDS, pause, options, os.environ["DTOSS_QUIET"] in {runs}:
+for in_memory.LONG_SECONDS, pause, options, os.environ["DTOSS_QUIET"] in {runs}:
     dtoss.build(np.arange(400), positions, partitions=4, **options)
 print("rich" in sys.modules)
 """
