@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-os.environ["DTOSS_KERNELS"] = "native"  # never the code for any processor that a wheel may bring
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when pykdtree is loaded: it would use every core
-
 import typer
 
 from bench.experiments.results import RESULTS, SIZES, experiments, measure, module_of, write
@@ -31,6 +28,8 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Folder of the tables instead of bench/results.")] = None,
 ) -> None:
     """Run experiments one after the other."""
+    os.environ["DTOSS_KERNELS"] = "native"  # never the code for any processor that a wheel may bring
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when pykdtree is loaded: it would use every core
     unknown = [name for name in names or () if not named([name])]
     if unknown or size not in SIZES:
         say(f"no experiment {', '.join(unknown)}: there are {', '.join(experiments())}; sizes are {', '.join(SIZES)}")
