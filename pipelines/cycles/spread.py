@@ -29,11 +29,13 @@ def groups_of(items: Sequence[T], weights: Sequence[float], many: int) -> list[l
     --------
     >>> groups_of("abcd", [5.0, 1.0, 2.0, 3.0], 2)
     [['a', 'b'], ['d', 'c']]
+    >>> groups_of("abc", [0.0, 0.0, 0.0], 2)  # none is empty
+    [['a', 'c'], ['b']]
     """
     groups: list[list[T]] = [[] for _ in range(min(many, len(items)))]
     loads = [0.0] * len(groups)
     for i in sorted(range(len(items)), key=lambda i: (-weights[i], i)):
-        lightest = min(range(len(groups)), key=lambda g: (loads[g], g))
+        lightest = min(range(len(groups)), key=lambda g: (loads[g], len(groups[g]), g))
         groups[lightest].append(items[i])
         loads[lightest] += weights[i]
     return groups
