@@ -127,14 +127,14 @@ def _against_objects(
     stands: dict[str, Callable[[Partition], pa.Array]] = {"x": partial(_axis, 0), "y": partial(_axis, 1)}
     stands |= {ATTRIBUTE + name: partial(_attribute, name) for name in index.parts[0].attributes}
 
-    def compared(tied: NDArray[np.int64]) -> Iterator[tuple[pa.Array, pa.Array]]:
+    def column_pairs(tied: NDArray[np.int64]) -> Iterator[tuple[pa.Array, pa.Array]]:
         mine = rows.take(arrow_of(some[tied]))
         for name, column in stands.items():
             yield mine.column(name).combine_chunks(), take(index.parts, part[tied], item[tied], column)
 
     came = rows.select(["t", "deleted"]).take(arrow_of(some))
     return order_of_updates(
-        came.column("t"), values_of(came.column("deleted")), take(index.parts, part, item, times), compared
+        came.column("t"), values_of(came.column("deleted")), take(index.parts, part, item, times), column_pairs
     )
 
 

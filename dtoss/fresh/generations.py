@@ -105,7 +105,7 @@ class Generations:
         self._publish(standing, began)
         return True
 
-    def waited(self) -> float:
+    def waiting_time(self) -> float:
         """Return for how many seconds the generation in hand has had no processor; 0 where none is in hand."""
         since = self.since
         return 0.0 if since is None else time.monotonic() - since[0] - (time.process_time() - since[1])
@@ -298,7 +298,7 @@ def _work(
                 threading.Thread(target=expires, args=(generations,), kwargs={"stop": stop}, daemon=True).start()
             parent.settimeout(LATE_SECONDS / 2)
             while _has_word(parent, news):
-                if generations.waited() > LATE_SECONDS:
+                if generations.waiting_time() > LATE_SECONDS:
                     take_share()
         code = 0
     except ConnectionError:  # the parent is gone

@@ -64,11 +64,11 @@ class Place:
         numbers = np.flatnonzero(np.bincount(number)).astype(np.int32)
         order = np.argsort(number, kind="stable")
         ends = np.append(np.searchsorted(number[order], numbers), len(order))
-        return Batches(self.write(stem, _encoded(rows.take(pa.array(row[order])), ends)), numbers)
+        return Batches(self.write(stem, _encode_batches(rows.take(pa.array(row[order])), ends)), numbers)
 
     def write_table(self, stem: str, rows: pa.Table) -> str:
         """Write a file of rows, of one at least, that are one batch, and return its name."""
-        return self.write(stem, _encoded(rows, np.array([0, len(rows)])))
+        return self.write(stem, _encode_batches(rows, np.array([0, len(rows)])))
 
     def read(self, name: str) -> pa.Buffer:
         """Return a file's bytes, mapped where they are local."""
@@ -83,7 +83,7 @@ class Place:
         self.store.folder.remove_folder("snapshots", self.snapshot, SCRATCH)
 
 
-def _encoded(rows: pa.Table, ends: NDArray[np.int64]) -> pa.Buffer:
+def _encode_batches(rows: pa.Table, ends: NDArray[np.int64]) -> pa.Buffer:
     """Return a file of batches of rows, each from one end to the next."""
     rows, sink = rows.combine_chunks(), pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as writer:
@@ -187,7 +187,7 @@ class Arrivals:
         found = np.full(len(ids), NONE, np.int64)
         begun = np.empty(0, np.int32) if order is None else order
         some = np.concatenate([begun, np.arange(len(begun), len(ids), dtype=np.int32)])
-        for file, rows in self._shared(ids, some):
+        for file, rows in self._rows_by_file(ids, some):
             if isinstance(ids, np.ndarray):
                 sought: Ids | pa.ChunkedArray = ids[rows]
             else:
@@ -253,7 +253,9 @@ class Arrivals:
                 order.append(wanted)
         return _in_order(found, order)
 
-    def _shared(self, ids: Ids | pa.ChunkedArray, rows: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int32]]]:
+    def _rows_by_file(
+        self, ids: Ids | pa.ChunkedArray, rows: NDArray[np.int32]
+    ) -> Iterator[tuple[int, NDArray[np.int32]]]:
         """Yield each file with those of some ids whose updates it holds, in their order."""
         if self.tasks == 1:
             yield 0, rows

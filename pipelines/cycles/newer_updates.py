@@ -100,7 +100,7 @@ def _verdicts(
     came = arrivals.known(numbers, ["t", DELETED, "home"])
     deletes, home = (values_of(came.column(name)) for name in (DELETED, "home"))
 
-    def compared(tied: NDArray[np.int64]) -> Iterator[tuple[pa.ChunkedArray, pa.Array]]:
+    def column_pairs(tied: NDArray[np.int64]) -> Iterator[tuple[pa.ChunkedArray, pa.Array]]:
         arrived = arrivals.rows(numbers[tied], home[tied])
         places = partition.positions[rows[tied]]
         yield from ((arrived.column(name), pa.array(places[:, axis])) for axis, name in enumerate("xy"))
@@ -108,4 +108,4 @@ def _verdicts(
             mine, theirs = partition.attributes.get(name), arrived.column(column)
             yield theirs, pa.nulls(len(tied), theirs.type) if mine is None else mine.take(pa.array(rows[tied]))
 
-    return order_of_updates(came.column("t"), deletes, partition.times.take(pa.array(rows)), compared), deletes
+    return order_of_updates(came.column("t"), deletes, partition.times.take(pa.array(rows)), column_pairs), deletes
